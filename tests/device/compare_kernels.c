@@ -351,5 +351,5 @@ static int compare_kernels(struct trial trials[3], uint64_t seed, double bound, 
 
 int main(int count, char **arguments)
 {
-    return trial_main("compare_kernels", compare_kernels, count, arguments);
+    return trial_main("compare_kernels", compare_kernels, 1e-3, count, arguments);
 }
