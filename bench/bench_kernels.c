@@ -1,11 +1,16 @@
-// How fast the kernels of the cpu maker are on one thread.
+// How fast the kernels of a device are.
 //
 // Kernels that pass over memory once are held against a copy that moves as many
 // bytes (2.00 is half the speed of that copy); matrix products and attention are
-// given in GFLOP/s. Each number is the best of many runs, in CPU time of the
-// thread, so that a busy machine disturbs it little.
+// given in GFLOP/s. Each number is the best of many runs. Where a device runs ahead of
+// its host, time passes between two of its events, around several runs, so that giving
+// them to it is hidden; elsewhere it is CPU time of the thread, so that a busy machine
+// disturbs it little.
 //
-//     bench_kernels [DEVICE]        cpu, cpu:avx2, ..
+//     bench_kernels [DEVICE [small|gpt2]]        cpu, cpu:avx2, cuda:bf16, ..
+//
+// `small` only shows that it works. `gpt2` is for GPUs: tensors past their caches, and the
+// products and the attention of gpt2 at 16 sequences of 1024, with 50257 words and padded.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,13 +18,45 @@
 #include "common/clock.h"
 #include "device/kernels.h"
 
-// 64 MiB a tensor: past every cache.
-enum { ROWS = 16384, COLUMNS = 1024, COUNT = ROWS * COLUMNS, REPEATS = 10 };
+enum { COLUMNS = 1024, REPEATS = 10, RUNS_AHEAD = 10, MOST_SHAPES = 10 };
+
+struct shape {
+    size_t m, n, k;
+};
+
+// What is timed: tensors of rows * COLUMNS numbers, products, attention. A shape of no size ends a list.
+struct size {
+    const char *name;
+    size_t rows;
+    struct shape products[MOST_SHAPES + 1];
+    struct attention attention[MOST_SHAPES + 1];
+};
+
+static const struct size sizes[] = {
+    { "usual", 16384,
+      { { 512, 384, 128 }, { 512, 512, 128 }, { 256, 1536, 384 }, { 1024, 1024, 1024 } },
+      { { 4, 128, 4, 32 }, { 2, 128, 6, 64 }, { 2, 256, 6, 64 } } },
+    { "small", 64, { { 48, 32, 16 } }, { { 1, 16, 2, 16 } } },
+    { "gpt2", 65536,
+      { { 16384, 2304, 768 }, { 16384, 768, 768 }, { 16384, 3072, 768 }, { 16384, 768, 3072 },
+        { 16384, 50257, 768 }, { 16384, 50304, 768 }, { 16384, 768, 50257 }, { 16384, 768, 50304 },
+        { 50257, 768, 16384 }, { 50304, 768, 16384 } },
+      { { 16, 1024, 12, 64 } } },
+};
 
 struct bench {
+    struct device *device;
     struct queue *queue;
-    float *x, *y, *z, *out, *bias;
+    struct event *start, *end;
+    const struct size *size;
+    size_t value_bytes;
+    size_t count;  // of numbers in a tensor
+    float *x, *y, *z, *out, *bias, *log_sums;
+    float *master;  // NULL where values are floats
     uint8_t *bytes;
+    struct matmul product;
+    struct attention attention;
+    void *workspace;
 };
 
 static struct values *values(float *floats)
@@ -27,64 +64,111 @@ static struct values *values(float *floats)
     return (struct values *)floats;
 }
 
-static double best_ns(const struct bench *bench, void (*run)(const struct bench *))
+// --- time and memory ---------------------------------------------------------------
+
+static double timed_ns(const struct bench *bench, void (*run)(const struct bench *))
 {
-    uint64_t best = UINT64_MAX;
-    for (int repeat = 0; repeat < REPEATS; repeat++) {
+    if (!device_runs_ahead(bench->device)) {
         const uint64_t start = clock_thread_cpu_ns();
         run(bench);
-        const uint64_t took = clock_thread_cpu_ns() - start;
+        return (double)(clock_thread_cpu_ns() - start);
+    }
+    struct error error = { 0 };
+    event_record(bench->start, bench->queue);
+    for (int i = 0; i < RUNS_AHEAD; i++)
+        run(bench);
+    event_record(bench->end, bench->queue);
+    if (!queue_wait(bench->queue, &error)) {
+        fprintf(stderr, "%s\n", error.text);
+        exit(3);
+    }
+    return (double)(event_time_ns(bench->end) - event_time_ns(bench->start)) / RUNS_AHEAD;
+}
+
+static double best_ns(const struct bench *bench, void (*run)(const struct bench *))
+{
+    double best = timed_ns(bench, run);
+    for (int repeat = 1; repeat < REPEATS; repeat++) {
+        const double took = timed_ns(bench, run);
         best = took < best ? took : best;
     }
-    return (double)best;
+    return best;
 }
+
+// Values between -6 and 6.
+static void fill(const struct bench *bench, void *memory, uint64_t bytes)
+{
+    queue_zero(bench->queue, memory, bytes);
+    kernel_fill_normal(bench->queue, memory, 1, 1, bytes / bench->value_bytes);
+}
+
+static void *memory(const struct bench *bench, uint64_t bytes)
+{
+    struct error error = { 0 };
+    void *memory = device_allocate(bench->device, bytes, &error);
+    if (!memory) {
+        fprintf(stderr, "%s\n", error.text);
+        exit(3);
+    }
+    fill(bench, memory, bytes);
+    return memory;
+}
+
+static void release(const struct bench *bench, void *memory)
+{
+    queue_wait(bench->queue, &(struct error){ 0 });
+    device_release(bench->device, memory);
+}
+
+// --- passes over memory -------------------------------------------------------------
 
 static void run_copy(const struct bench *b)
 {
-    queue_copy(b->queue, b->out, b->x, COUNT * sizeof(float));
+    queue_copy(b->queue, b->out, b->x, b->count * b->value_bytes);
 }
 
 static void run_add(const struct bench *b)
 {
-    kernel_add(b->queue, values(b->out), values(b->x), values(b->y), COUNT);
+    kernel_add(b->queue, values(b->out), values(b->x), values(b->y), b->count);
 }
 
 static void run_add_branch(const struct bench *b)
 {
-    kernel_add_branch(b->queue, values(b->out), values(b->x), values(b->y), values(b->bias), ROWS, COLUMNS,
+    kernel_add_branch(b->queue, values(b->out), values(b->x), values(b->y), values(b->bias), b->size->rows, COLUMNS,
                       (struct dropout){ 0 });
 }
 
 static void run_add_branch_dropout(const struct bench *b)
 {
     const struct dropout dropout = { .probability = 0.1f, .key = 7 };
-    kernel_add_branch(b->queue, values(b->out), values(b->x), values(b->y), values(b->bias), ROWS, COLUMNS, dropout);
+    kernel_add_branch(b->queue, values(b->out), values(b->x), values(b->y), values(b->bias), b->size->rows, COLUMNS,
+                      dropout);
 }
 
 static void run_gelu(const struct bench *b)
 {
-    kernel_gelu(b->queue, values(b->out), values(b->x), COUNT);
+    kernel_gelu(b->queue, values(b->out), values(b->x), b->count);
 }
 
 static void run_gelu_backward(const struct bench *b)
 {
-    kernel_gelu_backward(b->queue, values(b->out), values(b->z), values(b->y), values(b->x), COUNT);
+    kernel_gelu_backward(b->queue, values(b->out), values(b->z), values(b->y), values(b->x), b->count);
 }
 
 static void run_relu(const struct bench *b)
 {
-    kernel_relu(b->queue, values(b->out), b->bytes, values(b->x), COUNT);
+    kernel_relu(b->queue, values(b->out), b->bytes, values(b->x), b->count);
 }
 
 static void run_softmax(const struct bench *b)
 {
-    kernel_softmax(b->queue, values(b->out), values(b->x), COUNT / 512, 512);
+    kernel_softmax(b->queue, values(b->out), values(b->x), b->count / 512, 512);
 }
 
 static struct layer_norm norm_of(const struct bench *b)
 {
     return (struct layer_norm){ .in = values(b->x), .gain = values(b->bias), .offset = values(b->bias),
-                                .rows = COUNT / 1024, .columns = 1024 };
+                                .rows = b->size->rows, .columns = COLUMNS };
 }
 
 static void run_layer_norm(const struct bench *b)
@@ -102,19 +186,20 @@ static void run_layer_norm_backward_input(const struct bench *b)
 static void run_layer_norm_backward_weight(const struct bench *b)
 {
     const struct layer_norm norm = norm_of(b);
-    kernel_layer_norm_backward_weight(b->queue, &norm, b->out, b->out + 1024, values(b->y), b->z, b->z + norm.rows);
+    kernel_layer_norm_backward_weight(b->queue, &norm, b->out, b->out + COLUMNS, values(b->y), b->z,
+                                      b->z + norm.rows);
 }
 
 static void run_sum_columns(const struct bench *b)
 {
-    kernel_sum_columns(b->queue, b->bias, values(b->x), ROWS, COLUMNS);
+    kernel_sum_columns(b->queue, b->bias, values(b->x), b->size->rows, COLUMNS);
 }
 
 static void run_cross_entropy_backward(const struct bench *b)
 {
     const struct cross_entropy loss = {
         .logits = values(b->x), .targets = (const int32_t *)(const void *)b->bytes,
-        .rows = ROWS, .columns = COLUMNS, .scale = 1,
+        .rows = b->size->rows, .columns = COLUMNS, .scale = 1,
     };
     kernel_cross_entropy_backward(b->queue, &loss, values(b->out), b->y);
 }
@@ -123,132 +208,176 @@ static void run_adamw(const struct bench *b)
 {
     const struct adamw adamw = { .rate = 1e-3f, .beta1 = 0.9f, .beta2 = 0.99f, .epsilon = 1e-8f, .update = 1 };
     kernel_adamw(b->queue, &adamw, &(struct optimizer_span){ .next = values(b->x), .weights = values(b->x),
-                                                             .gradients = b->out, .first = b->y, .second = b->z,
-                                                             .count = COUNT });
+                                                             .master = b->master, .gradients = b->out, .first = b->y,
+                                                             .second = b->z, .count = b->count });
 }
 
 static void run_sum_of_squares(const struct bench *b)
 {
-    kernel_sum_of_squares(b->queue, (double *)(void *)b->bias, b->x, COUNT);
+    kernel_sum_of_squares(b->queue, (double *)(void *)b->bias, b->x, b->count);
 }
 
+// What a pass reads and writes of each element: values, floats, and of bfloat16 some more, for the weights in full.
 static const struct pass {
     const char *name;
     void (*run)(const struct bench *);
-    double passes;  // over COUNT floats, reads and writes
+    double values, floats, more_bytes;
 } passes[] = {
-    { "copy", run_copy, 2 },
-    { "add", run_add, 3 },
-    { "add_branch (residual and bias)", run_add_branch, 3 },
-    { "  with dropout", run_add_branch_dropout, 3 },
-    { "gelu", run_gelu, 2 },
-    { "gelu_backward, both outputs", run_gelu_backward, 4 },
-    { "relu", run_relu, 2.25 },
-    { "softmax of 512", run_softmax, 2 },
-    { "layer_norm of 1024", run_layer_norm, 2 },
-    { "layer_norm_backward_input", run_layer_norm_backward_input, 3 },
-    { "layer_norm_backward_weight", run_layer_norm_backward_weight, 2 },
-    { "sum_columns", run_sum_columns, 1 },
-    { "cross_entropy_backward of 1024", run_cross_entropy_backward, 2 },
-    { "adamw", run_adamw, 7 },
-    { "sum_of_squares", run_sum_of_squares, 1 },
+    { "copy", run_copy, 2, 0, 0 },
+    { "add", run_add, 3, 0, 0 },
+    { "add_branch (residual and bias)", run_add_branch, 3, 0, 0 },
+    { "  with dropout", run_add_branch_dropout, 3, 0, 0 },
+    { "gelu", run_gelu, 2, 0, 0 },
+    { "gelu_backward, both outputs", run_gelu_backward, 4, 0, 0 },
+    { "relu", run_relu, 2, 0.25, 0 },
+    { "softmax of 512", run_softmax, 2, 0, 0 },
+    { "layer_norm of 1024", run_layer_norm, 2, 0, 0 },
+    { "layer_norm_backward_input", run_layer_norm_backward_input, 3, 0, 0 },
+    { "layer_norm_backward_weight", run_layer_norm_backward_weight, 2, 0, 0 },
+    { "sum_columns", run_sum_columns, 1, 0, 0 },
+    { "cross_entropy_backward of 1024", run_cross_entropy_backward, 2, 0, 0 },
+    { "adamw", run_adamw, 2, 5, 6 },
+    { "sum_of_squares", run_sum_of_squares, 0, 1, 0 },
 };
 
-static void print_passes(const struct bench *bench)
+static double bytes_of(const struct pass *pass, const struct bench *bench)
 {
-    printf("%-34s %10s %8s %13s\n", "pass over 64 MiB tensors", "time us", "GB/s", "time / copy's");
+    const double more = bench->master ? pass->more_bytes : 0;
+    return (pass->values * (double)bench->value_bytes + 4 * pass->floats + more) * (double)bench->count;
+}
+
+static void print_passes(struct bench *bench)
+{
+    const bool is_full = device_precision(bench->device) == PRECISION_FP32;
+    float **tensors[] = { &bench->x, &bench->y, &bench->z, &bench->out, &bench->master };
+    const size_t tensor_count = is_full ? 4 : 5;
+    const uint64_t bytes = tensor_count * bench->count * sizeof(float);
+    float *all = memory(bench, bytes);
+    for (size_t t = 0; t < tensor_count; t++)
+        *tensors[t] = all + t * bench->count;
+    bench->bias = memory(bench, COLUMNS * sizeof(float));
+    bench->bytes = memory(bench, bench->count);
+
+    printf("pass over %4llu MiB tensors %18s %8s %13s\n",
+           (unsigned long long)(bench->count * bench->value_bytes) >> 20, "time us", "GB/s", "time / copy's");
     double copy = 0;
     for (size_t i = 0; i < sizeof passes / sizeof passes[0]; i++) {
-        memset(bench->bytes, 0, COUNT);
-        kernel_fill_normal(bench->queue, values(bench->x), 1, 1, 4 * (size_t)COUNT);  // x, y, z, out
-        kernel_fill_normal(bench->queue, values(bench->bias), 1, 2, COLUMNS);
-        kernel_fill(bench->queue, values(bench->z), 1, COUNT);
+        fill(bench, all, bytes);  // what the pass before has left could be slow, as the least of floats are
+        queue_zero(bench->queue, bench->bytes, bench->count);
+        kernel_fill(bench->queue, values(bench->z), 1, bench->count);
         const double ns = best_ns(bench, passes[i].run);
-        const double rate = passes[i].passes * COUNT * sizeof(float) / ns;
+        const double rate = bytes_of(&passes[i], bench) / ns;
         copy = i == 0 ? rate : copy;
         printf("%-34s %10.1f %8.1f %13.2f\n", passes[i].name, ns / 1000, rate, copy / rate);
     }
+    release(bench, all);
+    release(bench, bench->bytes);
+    release(bench, bench->bias);
 }
 
-static void print_matmuls(const struct bench *bench)
+// --- products and attention ---------------------------------------------------------------
+
+static void run_product(const struct bench *b)
 {
-    static const struct shape {
-        size_t m, n, k;
-    } shapes[] = { { 512, 384, 128 }, { 512, 512, 128 }, { 256, 1536, 384 }, { 1024, 1024, 1024 } };
+    kernel_matmul(b->queue, &b->product);
+}
+
+static void print_product(struct bench *bench, const struct shape *shape)
+{
+    const size_t ldc = (shape->n + 7) / 8 * 8;  // as a layer has it
+    void *a = memory(bench, shape->m * shape->k * bench->value_bytes);
+    void *b = memory(bench, shape->k * shape->n * bench->value_bytes);
+    void *c = memory(bench, shape->m * ldc * bench->value_bytes);
+    char name[64];
+    snprintf(name, sizeof name, "%zu x %zu x %zu", shape->m, shape->n, shape->k);
+    printf("%-22s", name);
+    for (int form = 0; form < 4; form++) {
+        bench->product = (struct matmul){ .transpose_a = form & 2, .transpose_b = form & 1, .m = shape->m,
+                                          .n = shape->n, .k = shape->k, .a = a, .b = b, .c = c, .ldc = ldc };
+        const double flops = 2.0 * (double)shape->m * (double)shape->n * (double)shape->k;
+        printf(" %10.1f", flops / best_ns(bench, run_product));
+    }
+    printf("\n");
+    release(bench, a);
+    release(bench, b);
+    release(bench, c);
+}
+
+static void run_attention(const struct bench *b)
+{
+    kernel_attention(b->queue, &b->attention, values(b->z), b->log_sums, values(b->x), b->workspace);
+}
+
+static void run_attention_backward(const struct bench *b)
+{
+    kernel_attention_backward(b->queue, &b->attention, values(b->out), values(b->y), values(b->z), b->log_sums,
+                              values(b->x), b->workspace);
+}
+
+static void print_attention(struct bench *bench, const struct attention *shape)
+{
+    const size_t rows = shape->batch * shape->heads * shape->sequence;
+    const size_t width = rows * shape->size * bench->value_bytes;
+    const double half = (double)(rows * shape->sequence * shape->size);
+    bench->attention = *shape;
+    bench->x = memory(bench, 3 * width);
+    bench->out = memory(bench, 3 * width);
+    bench->y = memory(bench, width);
+    bench->z = memory(bench, width);
+    bench->log_sums = memory(bench, rows * sizeof(float));
+    bench->workspace = memory(bench, attention_workspace_bytes(shape));
+    const double forward = best_ns(bench, run_attention), backward = best_ns(bench, run_attention_backward);
+    char name[64];
+    snprintf(name, sizeof name, "%zu x %zu, %zu heads of %zu", shape->batch, shape->sequence, shape->heads,
+             shape->size);
+    printf("%-34s %10.1f %10.1f   %.1f us, %.1f us\n", name, 2 * half / forward, 5 * half / backward, forward / 1000,
+           backward / 1000);
+    void *all[] = { bench->x, bench->out, bench->y, bench->z, bench->log_sums, bench->workspace };
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        release(bench, all[i]);
+}
+
+static void print_all(struct bench *bench)
+{
+    printf("%s\n\n", device_description(bench->device));
+    print_passes(bench);
     printf("\n%-22s %10s %10s %10s %10s\n", "matmul, GFLOP/s", "a b", "a b^T", "a^T b", "a^T b^T");
-    for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++) {
-        const struct shape *shape = &shapes[s];
-        char name[64];
-        snprintf(name, sizeof name, "%zu x %zu x %zu", shape->m, shape->n, shape->k);
-        printf("%-22s", name);
-        for (int form = 0; form < 4; form++) {
-            const struct matmul matmul = { .transpose_a = form & 2, .transpose_b = form & 1, .m = shape->m,
-                                           .n = shape->n, .k = shape->k, .a = values(bench->x),
-                                           .b = values(bench->y), .c = values(bench->out) };
-            uint64_t best = UINT64_MAX;
-            for (int repeat = 0; repeat < REPEATS; repeat++) {
-                const uint64_t start = clock_thread_cpu_ns();
-                kernel_matmul(bench->queue, &matmul);
-                const uint64_t took = clock_thread_cpu_ns() - start;
-                best = took < best ? took : best;
-            }
-            printf(" %10.1f", 2.0 * (double)(shape->m * shape->n * shape->k) / (double)best);
-        }
-        printf("\n");
-    }
+    for (const struct shape *shape = bench->size->products; shape->m > 0; shape++)
+        print_product(bench, shape);
+    printf("\n%-34s %10s %10s   (of the causal half)\n", "attention, GFLOP/s", "forward", "backward");
+    for (const struct attention *shape = bench->size->attention; shape->batch > 0; shape++)
+        print_attention(bench, shape);
 }
 
-static void print_attention(const struct bench *bench)
+static const struct size *size_called(const char *name)
 {
-    static const struct attention shapes[] = { { 4, 128, 4, 32 }, { 2, 128, 6, 64 }, { 2, 256, 6, 64 } };
-    printf("\n%-34s %10s %10s   (of the causal half)\n", "attention, GFLOP/s", "forward", "backward");
-    for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++) {
-        const struct attention *shape = &shapes[s];
-        const double half = (double)(shape->batch * shape->heads * shape->sequence * shape->sequence * shape->size);
-        uint64_t forward = UINT64_MAX, backward = UINT64_MAX;
-        struct values *x = values(bench->x), *out = values(bench->z);
-        float *log_sums = bench->z + COUNT / 2;
-        for (int repeat = 0; repeat < 3 * REPEATS; repeat++) {
-            const uint64_t start = clock_thread_cpu_ns();
-            kernel_attention(bench->queue, shape, out, log_sums, x, bench->out);
-            const uint64_t middle = clock_thread_cpu_ns();
-            kernel_attention_backward(bench->queue, shape, values(bench->y), x, out, log_sums, x, bench->out);
-            const uint64_t end = clock_thread_cpu_ns();
-            forward = middle - start < forward ? middle - start : forward;
-            backward = end - middle < backward ? end - middle : backward;
-        }
-        char name[64];
-        snprintf(name, sizeof name, "%zu x %zu, %zu heads of %zu", shape->batch, shape->sequence, shape->heads,
-                 shape->size);
-        printf("%-34s %10.1f %10.1f   %.1f us, %.1f us\n", name, 2 * half / (double)forward,
-               5 * half / (double)backward, (double)forward / 1000, (double)backward / 1000);
-    }
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+        if (strcmp(sizes[i].name, name) == 0)
+            return &sizes[i];
+    fprintf(stderr, "usage: bench_kernels [DEVICE [small|gpt2]]\n");
+    exit(2);
 }
 
 int main(int count, char **arguments)
 {
     struct error error = { 0 };
+    const struct size *size = size_called(count > 2 ? arguments[2] : "usual");
     struct device *device = device_open(count > 1 ? arguments[1] : "cpu", &error);
-    struct queue *queue = device ? queue_create(device, &error) : NULL;
-    const uint64_t bytes = (4 * (uint64_t)COUNT + COLUMNS) * sizeof(float) + COUNT;
-    float *memory = queue ? device_allocate(device, bytes, &error) : NULL;
-    if (!memory) {
-        fprintf(stderr, "%s\n", error.text);
-        return 3;
+    struct bench bench = { .device = device, .size = size, .count = size->rows * COLUMNS };
+    bench.queue = device ? queue_create(device, &error) : NULL;
+    bench.start = bench.queue ? event_create(device, &error) : NULL;
+    bench.end = bench.start ? event_create(device, &error) : NULL;
+    bool good = bench.end != NULL;
+    if (good) {
+        bench.value_bytes = precision_bytes(device_precision(device));
+        print_all(&bench);
+        good = queue_wait(bench.queue, &error);
     }
-    const struct bench bench = {
-        .queue = queue, .x = memory, .y = memory + COUNT, .z = memory + 2 * COUNT, .out = memory + 3 * COUNT,
-        .bias = memory + 4 * COUNT, .bytes = (uint8_t *)(memory + 4 * COUNT + COLUMNS),
-    };
-    printf("%s\n\n", device_description(device));
-    print_passes(&bench);
-    print_matmuls(&bench);
-    print_attention(&bench);
-    const bool good = queue_wait(queue, &error);
     if (!good)
         fprintf(stderr, "%s\n", error.text);
-    device_release(device, memory);
-    queue_free(queue);
+    event_free(bench.end);
+    event_free(bench.start);
+    queue_free(bench.queue);
     device_close(device);
     return good ? 0 : 3;
 }
