@@ -22,11 +22,19 @@ DEVICE_GIB = 64  # of the GPU, that plans may fill
 GPT2_WORDS = 50257
 
 
-class Skipped(Exception):
+class Unfinished(Exception):
+    """A check that came to no good end, and all that its last program has said."""
+
+    def __init__(self, why, said=''):
+        super().__init__(why)
+        self.said = said
+
+
+class Skipped(Unfinished):
     """Why a check cannot be made here."""
 
 
-class Failed(Exception):
+class Failed(Unfinished):
     """What was found to be wrong."""
 
 
@@ -38,9 +46,10 @@ def library_folders():
     return list(dict.fromkeys(found))
 
 
-def child_environment(**more):
+def with_libraries(more):
+    """More variables for the programs of the bundle: where libraries are."""
     names = [os.path.join(HERE, 'lib'), *library_folders(), *filter(None, [os.environ.get('LD_LIBRARY_PATH')])]
-    return {**os.environ, 'LD_LIBRARY_PATH': ':'.join(names), 'LC_ALL': 'C', **more}
+    return {'LD_LIBRARY_PATH': ':'.join(names), **more}
 
 
 def why_no_gpu():
@@ -78,18 +87,65 @@ def iteration_of(out):
     return float(found[1]) * {'ns': 1, 'us': 1e3, 'ms': 1e6, 's': 1e9}[found[2]], float(found[3])
 
 
+def read(path):
+    with open(path, encoding='utf-8', errors='replace') as file:
+        return file.read()
+
+
 def last_line(out):
     return (out.strip().splitlines() or ['nothing said'])[-1]
+
+
+class Children:
+    """Processes that were started and have not ended: so that they can be ended from outside, and are counted."""
+
+    def __init__(self):
+        self.lock, self.running, self.started, self.stopped = threading.Lock(), set(), 0, False
+
+    def start(self, command, environment, **how):
+        """Starts one in a process group of its own, with which its own children end."""
+        with self.lock:
+            if self.stopped:
+                raise Skipped('nothing is started any more')
+            process = subprocess.Popen(command, env={**os.environ, 'LC_ALL': 'C', **environment},
+                                       stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT, start_new_session=True,
+                                       **how)
+            self.started += 1
+            self.running.add(process)
+        return process
+
+    def end(self, process):
+        """Ends what has not ended by itself, and what that has started; returns the exit code, None of who hangs on."""
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass  # all of it has ended
+        try:
+            code = process.wait(timeout=10)
+        except subprocess.TimeoutExpired:  # it waits for its GPU's driver, and does not hear
+            code = None
+        with self.lock:
+            self.running.discard(process)
+        return code
+
+    def stop(self):
+        """Ends all, for good."""
+        with self.lock:
+            self.stopped, running = True, list(self.running)
+        for process in running:
+            self.end(process)
 
 
 class Machine:
     """Runs programs in a folder that goes away, until a deadline.
 
-    Rows that run at the same time have one each, by until(), and share all else.
+    Rows that run at the same time have one each, by until(), and share all else. What programs that fail have said
+    is kept in a file, and files for people stand beside `output`, where there is one.
     """
 
-    def __init__(self, folder, device):
-        self.folder, self.base = folder, device
+    def __init__(self, folder, device, output=None):
+        self.folder, self.base, self.output = folder, device, output
+        self.children = Children()
         self.dry = not device.startswith('cuda')  # tried on a processor: small models, and no speed is judged
         self.small = 'gpt-nano,' + ('width=32,blocks=3,heads=2,sequence=16,micro_batch=2' if self.dry else
                                     'width=64,blocks=4,heads=4,sequence=64')
@@ -147,28 +203,45 @@ class Machine:
             raise Failed(f'{path} is not there: run gpu-check inside the bundle')
         return path
 
-    def run(self, *command, wrap=()):
-        """Runs a program of the bundle, and returns what it has said."""
-        return self.run_other(*wrap, self.program(command[0]), *command[1:], named=' '.join(command))
+    def beside(self, ending):
+        """A file beside the table, FILE.ENDING; without a table it goes away with all else."""
+        return os.path.abspath(self.output) + ending if self.output else os.path.join(self.folder, 'table' + ending)
 
-    def run_other(self, *command, named=None, skips=None):
-        """Runs any program; the exit code `skips` says that it cannot run here, and its last line why."""
-        named = named or ' '.join(command)
-        started = subprocess.Popen(command, cwd=self.folder, env=child_environment(), text=True,
-                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                   start_new_session=True)
+    def keep(self, named, said):
+        """What a program that failed has said, whole; not of those that were ended with all."""
+        if self.children.stopped:
+            return
+        with self.locks.setdefault('failed', threading.Lock()):
+            with open(self.beside('.failed'), 'a', encoding='utf-8') as file:
+                file.write(f'--- {named}\n{said.rstrip()}\n\n')
+
+    def run(self, *command, wrap=(), **environment):
+        """Runs a program of the bundle, and returns what it has said."""
+        return self.run_other(*wrap, self.program(command[0]), *command[1:], named=' '.join(command),
+                              **with_libraries(environment))
+
+    def run_other(self, *command, named=None, skips=None, **environment):
+        """Runs any program; the exit code `skips` says that it cannot run here, and its last line why.
+
+        What it says goes to a file, so that nobody waits for what it may leave running.
+        """
+        named, path = named or ' '.join(command), os.path.join(self.folder, self.numbered('said'))
+        with open(path, 'w', encoding='utf-8') as said:
+            started = self.children.start(command, environment, cwd=self.folder, stdout=said)
         try:
-            out, _ = started.communicate(timeout=self.seconds_left())
+            how = f'exit code {started.wait(timeout=self.seconds_left())}'
         except subprocess.TimeoutExpired:
-            os.killpg(started.pid, signal.SIGKILL)
-            started.communicate()
-            raise Failed(f'{named}: did not end in its time') from None
-        if started.returncode == skips:
-            raise Skipped(last_line(out))
-        if started.returncode != 0:
-            faults = [line for line in out.splitlines() if 'FAILED' in line]
-            raise Failed(f'{named}: exit code {started.returncode}: {(faults or [last_line(out)])[0]}')
-        return out
+            how = 'did not end in its time'
+        self.children.end(started)
+        out = read(path)
+        if how == 'exit code 0':
+            return out
+        if how == f'exit code {skips}':
+            raise Skipped(last_line(out), out)
+        self.keep(f'{named}: {how}', out)
+        faults = [line for line in out.splitlines() if 'FAILED' in line]
+        why = f': {(faults or [last_line(out)])[0]}' if how.startswith('exit') else ''
+        raise Failed(f'{named}: {how}{why}', out)
 
     # --- what rows share
 
@@ -195,28 +268,29 @@ class Machine:
             file.write(b'weir.tok' + struct.pack('<IIQ', 1, GPT2_WORDS, count) + tokens.tobytes())
         return 'tokens.tok'
 
-    def profile(self, model, device):
+    def profile(self, model, device, *options):
         def make():
             name = self.numbered('profile.json')
-            self.run('weir', 'profile', model, '--device', device, '-o', name)
+            self.run('weir', 'profile', model, '--device', device, *options, '-o', name)
             return name
-        return self.once(('profile', model, device), make)
+        return self.once(('profile', model, device, options), make)
 
-    def plan(self, schedule, device, model, ranks=4, micro_batches=8):
-        """The name of a plan of a model as it was measured on a device."""
+    def plan(self, schedule, device, model, ranks=4, micro_batches=8, profiled=()):
+        """The name of a plan of a model as it was measured on a device, with such options of weir profile."""
         def make():
             name = self.numbered('plan.json')
             cluster = f'{ranks} devices, {DEVICE_GIB // ranks}GiB, 200GB/s 5us'
             optimizer = 'adamw-master' if 'bf16' in device else 'adamw'
             apart = ('--tied', 'apart') if ',tied' in model and ranks > 1 else ()
-            self.run('weir', 'partition', self.profile(model, device), '--cluster', cluster, '--schedule', schedule,
-                     '--micro-batches', str(micro_batches), '--optimizer', optimizer, *apart, '-o', name)
+            self.run('weir', 'partition', self.profile(model, device, *profiled), '--cluster', cluster,
+                     '--schedule', schedule, '--micro-batches', str(micro_batches), '--optimizer', optimizer, *apart,
+                     '-o', name)
             return name
-        return self.once(('plan', schedule, device, model, ranks, micro_batches), make)
+        return self.once(('plan', schedule, device, model, ranks, micro_batches, profiled), make)
 
-    def train(self, plan, device, model, steps=8, wrap=()):
+    def train(self, plan, device, model, steps=8, wrap=(), **environment):
         return self.run('weir', 'train', model, '--plan', plan, '--device', device, '--data', self.data(model),
-                        '--steps', str(steps), wrap=wrap)
+                        '--steps', str(steps), wrap=wrap, **environment)
 
     def trained(self, plan, device, model, steps=8):
         """What a training has printed that other rows look at, too."""
@@ -224,39 +298,45 @@ class Machine:
 
     # --- several processes
 
-    def start_ranks(self, ranks, *command):
+    def start_ranks(self, ranks, *command, **environment):
         """Processes of one command on one GPU; NCCL takes each for a machine of its own, and goes by sockets."""
         meeting, started = os.path.join(self.folder, self.numbered('meeting')), []
         for rank in range(ranks):
-            environment = child_environment(
-                WEIR_RANK=str(rank), WEIR_RANKS=str(ranks), WEIR_RENDEZVOUS=meeting,
-                NCCL_HOSTID=f'rank{rank}', NCCL_SOCKET_IFNAME='lo', NCCL_IB_DISABLE='1', NCCL_MNNVL_ENABLE='0')
+            own = with_libraries({
+                'WEIR_RANK': str(rank), 'WEIR_RANKS': str(ranks), 'WEIR_RENDEZVOUS': meeting,
+                'NCCL_HOSTID': f'rank{rank}', 'NCCL_SOCKET_IFNAME': 'lo', 'NCCL_IB_DISABLE': '1',
+                'NCCL_MNNVL_ENABLE': '0', **environment})
             with open(f'{meeting}.rank{rank}', 'w', encoding='utf-8') as said:
-                started.append(subprocess.Popen([self.program(command[0]), *command[1:]], cwd=self.folder,
-                                                env=environment, stdin=subprocess.DEVNULL, stdout=said,
-                                                stderr=subprocess.STDOUT))
-        return Ranks(meeting, started, ' '.join(command))
+                started.append(self.children.start([self.program(command[0]), *command[1:]], own, cwd=self.folder,
+                                                   stdout=said))
+        return Ranks(self, meeting, started, ' '.join(command))
 
-    def run_ranks(self, ranks, *command):
+    def run_ranks(self, ranks, *command, **environment):
         """What rank 0 has said, where all ended well."""
-        started = self.start_ranks(ranks, *command)
+        started = self.start_ranks(ranks, *command, **environment)
         codes = started.end(self.seconds_left())
         said = [f'rank {rank} ({"not in its time" if code is None else code}): {last_line(started.said_by(rank))}'
                 for rank, code in enumerate(codes) if code != 0]
         if said:
-            raise Failed(f'{ranks} processes of {started.named}: ' + '; '.join(said))
+            raise started.failed('; '.join(said))
         return started.said_by(0)
 
 
 class Ranks:
-    """Processes that were started together."""
+    """Processes that were started together, as `named`; what they say is in files that begin with `said`."""
 
-    def __init__(self, said, processes, named):
-        self.said, self.processes, self.named = said, processes, named
+    def __init__(self, machine, said, processes, named):
+        self.machine, self.said, self.processes, self.named = machine, said, processes, named
 
     def said_by(self, rank):
-        with open(f'{self.said}.rank{rank}', encoding='utf-8') as said:
-            return said.read()
+        return read(f'{self.said}.rank{rank}')
+
+    def failed(self, why):
+        """What is raised for them; all that they have said is kept."""
+        named = f'{len(self.processes)} processes of {self.named}'
+        said = [f'rank {rank}:\n{self.said_by(rank)}' for rank in range(len(self.processes))]
+        self.machine.keep(named, '\n'.join(said))
+        return Failed(f'{named}: {why}')
 
     def end(self, seconds):
         """Their exit codes; what has not ended in that time is killed, and its code is None."""
@@ -265,7 +345,6 @@ class Ranks:
             try:
                 codes.append(process.wait(timeout=max(0.1, end - time.monotonic())))
             except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
                 codes.append(None)
+            self.machine.children.end(process)
         return codes

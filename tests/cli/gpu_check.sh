@@ -7,7 +7,7 @@ if [ -e /dev/nvidiactl ]; then
     exit 77
 fi
 mkdir bin tools  # as in the bundle
-cp "$ROOT"/tools/gpu-check "$ROOT"/tools/gpu_machine.py "$ROOT"/tools/gpu-peer tools
+cp "$ROOT"/tools/gpu-check "$ROOT"/tools/gpu_rows.py "$ROOT"/tools/gpu_machine.py "$ROOT"/tools/gpu-peer tools
 for program in bin/weir tests/device/compare_kernels tests/models/compare_layers bench/bench_actions \
     bench/bench_hand_over; do
     ln -s "$WEIR_BUILD/$program" bin
@@ -23,11 +23,22 @@ cmp table.txt printed.txt
 tail -1 table.txt | sed 's/[1-9][0-9]* skipped/N skipped/'
 "$check" --only bytes | sed -n '2s/: .*//p'
 "$check" --only abacus 2>&1 | tail -1
+"$check" --from abacus 2>&1 | tail -1
+"$check" --from bytes --only bytes 2>&1 | tail -1
+echo '--- the last rows, and a limit to each'
+"$check" --from memcheck --list
+"$check" --from memcheck --row-seconds 50 --list
+"$check" --from memcheck | grep -c ' skipped .*no GPU here: '
+"$check" --output nowhere/table.txt 2>&1 | tail -1
+echo '--- no time for any'
+"$check" --from memcheck --device cpu:queued --patience 0 | tail -n +2
 
-"$check" --device cpu:queued --patience 10 > tried.txt 2> /dev/null
+"$check" --device cpu:queued --patience 10 --output tried.txt > printed.txt
 echo "tried on a processor: exit $?"
+cmp <(sort tried.txt) <(sort printed.txt)  # which has the rows as they have ended
 awk '/ s  / { print $1, $2 }' tried.txt
 grep ' failed ' tried.txt
+tail -2 tried.txt | sed 's/^[0-9]*/N/'
 
 for device in cpu:queued cpu:bf16; do
     bin/compare_kernels $device > $device.txt || grep FAILED $device.txt

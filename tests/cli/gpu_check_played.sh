@@ -1,13 +1,13 @@
 # The check of GPUs on a machine that is played: a driver that knows one device, programs of the bundle that run on the
 # processor what they are asked to run on the GPU, a compute-sanitizer that only starts what it is given, and a PyTorch
-# that is slow, or quick, or not there. So everything of the script is run, also what judges.
+# that is slow, or quick, or not there. So everything of the script is run, also what judges, and what ends it early.
 set -u
 if [ -e /dev/nvidiactl ]; then
     echo '# skip: there is a driver here'
     exit 77
 fi
 mkdir bin tools played
-cp "$ROOT"/tools/gpu-check "$ROOT"/tools/gpu_machine.py tools
+cp "$ROOT"/tools/gpu-check "$ROOT"/tools/gpu_rows.py "$ROOT"/tools/gpu_machine.py tools
 echo 'int cuInit(unsigned flags) { return (int)flags; }
 int cuDeviceGetCount(int *count) { return *count = 1, 0; }' > driver.c
 "${CC:-gcc}" -shared -fPIC -o played/libcuda.so.1 driver.c
@@ -54,11 +54,13 @@ yes 'a weir evens out a flow' | head -n 4000 > bin/weir.text
 peer() {  # of which matrix rate and speed
     printf '#!/usr/bin/env python3\nimport sys\nprint("PyTorch 9")\nprint(sys.argv[1], %s)\n' "$1" > tools/gpu-peer
 }
+only() { printf -- '--only %s ' "$@"; }
 check() {  # the verdicts of these rows
-    tools/gpu-check --patience 10 $(printf -- '--only %s ' "$@") 2> /dev/null > table.txt
+    tools/gpu-check --patience 10 $(only "$@") --output table.txt > printed.txt
     echo "exit $?"
+    cmp <(sort table.txt) <(sort printed.txt)
     grep ' s  ' table.txt | cut -c 1-33 | sed 's/ *$//'
-    grep ' failed ' table.txt
+    grep ' failed ' table.txt | sed 's/ [0-9.]* s / N s /'
 }
 
 peer 1
@@ -73,8 +75,50 @@ echo '--- none'
 check matrix-rate speed pytorch-eager
 
 # What hangs on the speed of this machine has a verdict, too, whichever it is.
-tools/gpu-check --patience 10 --only pipeline-on-one-gpu --only prediction 2> /dev/null |
+tools/gpu-check --patience 10 --only pipeline-on-one-gpu --only prediction |
     grep -cE '^p[a-z-]+ +(passed|off target) '
+
+echo '--- ended in the middle, by a row that waits for ever'
+cat > bin/bench_actions << 'END'
+#!/bin/sh
+echo here it stands
+echo $$ > waiting
+mv waiting "$0.waits"
+exec sleep 1000
+END
+rows=$(only machine host-cost nccl-links)
+until_it_waits() {
+    rm -f bin/bench_actions.waits
+    tools/gpu-check --patience 10 $rows --output cut.txt > seen.txt &
+    until [ -e bin/bench_actions.waits ] || ! kill -0 $!; do sleep 0.05; done
+    waiting=$(cat bin/bench_actions.waits)
+}
+without_times() {
+    sed -E '1d; s/^(machine +measured) .*/\1/; s/ +[0-9.]+ s / N s /; s/^[0-9]+ (s|processes) /N \1 /' $1
+}
+until_it_waits
+echo 'printed:'
+without_times seen.txt
+echo 'in the file:'
+without_times cut.txt
+kill $!
+wait $!
+echo "asked to end: exit $?"
+without_times cut.txt
+cmp <(tail -n 6 cut.txt) <(tail -n 6 seen.txt)
+kill -0 $waiting 2> /dev/null && echo 'what it has started still runs'
+ls cut.txt*
+until_it_waits
+kill -9 $!
+wait $! 2> /dev/null
+echo "killed: exit $?"
+kill $waiting
+without_times cut.txt
+echo '--- and with a limit to each row'
+tools/gpu-check --patience 10 --only host-cost --row-seconds 1 --output cut.txt > /dev/null
+echo "exit $?"
+without_times cut.txt
+cat cut.txt.failed
 
 # A bundle without a program, and a program that fails.
 printf '#!/bin/sh\necho it cannot\nexit 5\n' > bin/compare_kernels

@@ -1,0 +1,303 @@
+"""The rows of tools/gpu-check: what is looked at on a machine with a GPU, in which order, and what is asked for.
+
+A check returns a verdict and what was seen, or raises; GROUPS at the end is their order.
+"""
+
+import json
+import os
+import platform
+import re
+import shutil
+import sys
+import time
+
+from gpu_machine import HERE, Failed, Skipped, iteration_of, last_line, losses, speed_of
+
+KINDS = {'': 'fp32', 'tf32': 'tf32', 'bf16': 'bf16'}
+LOSS_BOUND = {'': 1e-4, 'tf32': 1e-3, 'bf16': 1e-2}  # weir prints losses to 1e-4
+
+# gpt2 as it is trained where speed counts: tokens per update are 4 times 16 sequences (gpu-peer has the same).
+TRAINED = {'sizes': ('micro_batch=16',), 'micro_batches': 4, 'steps': 12}
+# Operations per token by llm.c's count (gpt2_estimate_mfu): 6 N + 6 L C T.
+PARAMETERS, BLOCKS, WIDTH, SEQUENCE = 124439808, 12, 768, 1024
+OPERATIONS = 6 * PARAMETERS + 6 * BLOCKS * WIDTH * SEQUENCE
+
+LEAST_SHARE = 0.45       # of the matrix rate
+LEAST_OF_PEER = 1.0      # of PyTorch's speed
+LEAST_PIPELINE = 0.95    # of the speed of a single stage
+MOST_ASTRAY = 0.05       # measured from predicted
+MOST_SECONDS_AFTER_KILL = 5
+
+
+def judged(machine, good, seen):
+    """Of what has a target: speeds mean nothing where all this is only tried."""
+    if machine.dry:
+        return 'measured', seen + ', which is not judged on a processor'
+    return 'passed' if good else 'off target', seen
+
+
+# --- the checks: each returns a verdict and what was seen, or raises -----------------------
+
+def check_machine(machine):
+    gpu = 'nvidia-smi is not there'
+    if shutil.which('nvidia-smi'):
+        gpu = machine.run_other('nvidia-smi', '--query-gpu=name,driver_version,clocks.sm,clocks.max.sm',
+                                '--format=csv,noheader').strip().replace('\n', '; ')
+    version = machine.run('weir', '--version').strip()
+    return 'measured', f'{gpu}; {version}; Python {platform.python_version()}; {platform.platform()}'
+
+
+def compared(program, kind):
+    """Every kernel, or every kind of layer, of the device against the processor's or against double precision."""
+    def check(machine):
+        few = ('1', 'small') if machine.dry else ()
+        return 'passed', last_line(machine.run(program, machine.in_kind(kind), *few))
+    return check
+
+
+def models(kind):
+    """Training on the GPU against training on the processor: the same losses, step by step."""
+    def check(machine):
+        device, processor = machine.in_kind(kind), 'cpu:bf16' if kind == 'bf16' else 'cpu'
+        worst, names = 0.0, []
+        thin = machine.gpt2('width=32', 'blocks=2', 'heads=4', 'sequence=32')
+        for model in ('mlp,width=64,blocks=2', machine.small, thin):
+            plan = machine.plan('1f1b', processor, model, ranks=1)
+            want = losses(machine.trained(plan, processor, model, steps=6))
+            got = losses(machine.train(plan, device, model, steps=6))
+            worst = max([worst, *(abs(a - b) / abs(b) for a, b in zip(got, want))])
+            names.append(model.split(',')[0])
+        if not worst <= LOSS_BOUND[kind]:
+            raise Failed(f'losses are off by {worst:.1e}, more than {LOSS_BOUND[kind]:.0e}')
+        return 'passed', f'{", ".join(names)}: losses of 6 steps off by at most {worst:.1e}'
+    return check
+
+
+def verify(schedule, words=''):
+    def check(machine):
+        device = machine.device(words)
+        plan = machine.plan(schedule, device, machine.small)
+        return 'passed', last_line(machine.run('weir', 'verify', plan, '--device', device))
+    return check
+
+
+def plan_small(machine, device, schedule):
+    return machine.plan(schedule, device, machine.small)
+
+
+def plan_whole_gpt2(machine, device, schedule):
+    """All of GPT-2, 124,439,808 parameters, in four stages."""
+    return machine.plan(schedule, device, machine.gpt2('micro_batch=1'), micro_batches=4)
+
+
+def check_gpt2(machine):
+    device, seen = machine.device(), []
+    for schedule in ('1f1b', 'gpipe'):
+        plan = plan_whole_gpt2(machine, device, schedule)
+        seen.append(last_line(machine.run('weir', 'verify', plan, '--device', device, '--steps', '1')))
+    return 'passed', f'{machine.gpt2()} in 4 stages, 1f1b: {seen[0]}; gpipe: {seen[1]}'
+
+
+def verify_processes(plan_of, *more):
+    """Four processes on one GPU, by NCCL."""
+    def check(machine):
+        device, seen = machine.one_gpu(), []
+        for schedule in ('1f1b', 'gpipe'):
+            out = machine.run_ranks(4, 'weir', 'verify', plan_of(machine, device, schedule), '--device', device, *more)
+            seen.append(f'{schedule}: {last_line(out)}')
+        return 'passed', '4 processes on one GPU, ' + '; '.join(seen)
+    return check
+
+
+def check_kill(machine):
+    """kill -9 of a rank ends the others, and they name it."""
+    device = machine.one_gpu()
+    plan = plan_small(machine, device, '1f1b')
+    ranks = machine.start_ranks(4, 'weir', 'train', machine.small, '--plan', plan, '--device', device,
+                                '--data', machine.data(machine.small), '--steps', '1000000')
+    while 'step' not in ranks.said_by(0):
+        if machine.seconds_left() <= 5 or any(process.poll() is not None for process in ranks.processes):
+            ranks.end(0.1)
+            raise ranks.failed(f'no first step: {last_line(ranks.said_by(0))}')
+        time.sleep(0.05)
+    ranks.processes[2].kill()
+    killed = time.monotonic()
+    codes = ranks.end(60 if machine.dry else 2 * MOST_SECONDS_AFTER_KILL)
+    took = time.monotonic() - killed
+    named = [rank for rank in (0, 1, 3) if 'rank 2 (process' in ranks.said_by(rank)]
+    good = all(code == 3 for rank, code in enumerate(codes) if rank != 2)
+    if named != [0, 1, 3] or not good or took > MOST_SECONDS_AFTER_KILL and not machine.dry:
+        others = [f'rank {rank}: {last_line(ranks.said_by(rank))}' for rank in (0, 1, 3) if rank not in named]
+        raise ranks.failed(f'exit codes {codes} after {took:.1f} s; rank 2 was named by ranks {named}; '
+                           + '; '.join(others))
+    return 'passed', f'the other three ended after {took:.2f} s and named rank 2'
+
+
+def check_same_bits(machine):
+    device = machine.device('bf16')
+    plan = plan_small(machine, device, '1f1b')
+    first, second = (losses(machine.train(plan, device, machine.small)) for _ in range(2))
+    if first != second:
+        raise Failed('two runs of the same plan and seed printed other losses')
+    return 'passed', f'{len(first)} printed losses of two runs are equal; the rows kernels-* and layers-* compare bits'
+
+
+# --- gpt2 where speed counts: trained once on one stage and once on four; the rows look at it --------
+
+def gpt2_plan(machine, ranks):
+    model, device = machine.gpt2(*TRAINED['sizes']), machine.device('bf16')
+    return machine.plan('1f1b', device, model, ranks, TRAINED['micro_batches']), device, model
+
+
+def gpt2_trained(machine, ranks):
+    return machine.trained(*gpt2_plan(machine, ranks), steps=3 if machine.dry else TRAINED['steps'])
+
+
+def peer(machine, name):
+    """A number of gpu-peer's, and PyTorch's version."""
+    def measure():
+        out = machine.run_other(sys.executable, os.path.join(HERE, 'tools', 'gpu-peer'), name, named='gpu-peer ' + name,
+                                skips=4)
+        return float(re.search(rf'^{name} (\d+)$', out, re.M)[1]), re.search(r'^PyTorch \S+$', out, re.M)[0]
+    return machine.once(name, measure)
+
+
+def check_matmul(machine):
+    rate, version = peer(machine, 'matrix-rate')
+    return 'measured', f'bf16 matrix product of 8192: {rate / 1e12:.0f} TFLOP/s ({version})'
+
+
+def check_speed(machine):
+    model, speed = gpt2_plan(machine, ranks=1)[2], speed_of(gpt2_trained(machine, ranks=1))
+    try:
+        rate, _ = peer(machine, 'matrix-rate')
+    except (Failed, Skipped) as why:
+        return 'measured', f'{model} in bf16: {speed:.0f} tokens/s; of no known matrix rate: {why}'
+    share = speed * OPERATIONS / rate
+    return judged(machine, share >= LEAST_SHARE, f'{model} in bf16: {speed:.0f} tokens/s, {share:.1%} of '
+                  f'{rate / 1e12:.0f} TFLOP/s measured in this run ({LEAST_SHARE:.0%} is asked for)')
+
+
+def against_torch(how):
+    def check(machine):
+        theirs, version = peer(machine, how)
+        ours = speed_of(gpt2_trained(machine, ranks=1))
+        return judged(machine, ours >= LEAST_OF_PEER * theirs, f'gpt2 in bf16: {ours / theirs:.2f} times {version}, '
+                      f'{how}, {ours:.0f} against {theirs:.0f} tokens/s ({LEAST_OF_PEER} is asked for)')
+    return check
+
+
+def check_pipeline(machine):
+    """Four stages in one process on one GPU, which can at best be as fast as one."""
+    one, four = (speed_of(gpt2_trained(machine, ranks)) for ranks in (1, 4))
+    return judged(machine, four >= LEAST_PIPELINE * one, f'{machine.gpt2()}: {four / one:.1%} of one stage, '
+                  f'{four:.0f} against {one:.0f} tokens/s ({LEAST_PIPELINE:.0%} is asked for)')
+
+
+def work_of(machine, plan):
+    """What all ranks of a plan have to do, in nanoseconds: on a GPU that they share, the time it takes."""
+    told = json.loads(machine.run('weir', 'simulate', plan, '--json'))
+    return sum(rank['busy_ns'] for rank in told['per_rank'])
+
+
+def check_prediction(machine):
+    _, alone = iteration_of(gpt2_trained(machine, ranks=1))
+    measured, _ = iteration_of(gpt2_trained(machine, 4))
+    shared = measured / work_of(machine, gpt2_plan(machine, 4)[0])
+    worst = max(abs(alone - 1), abs(shared - 1))
+    return judged(machine, worst <= MOST_ASTRAY,
+                  f'measured / predicted {alone:.3f} of gpt2 on one stage, {shared:.3f} of four that share the GPU, '
+                  f'which does their work in turn (within {MOST_ASTRAY:.0%} is asked for)')
+
+
+def check_bytes(machine):
+    device, seen = machine.device(), []
+    small = machine.trained(plan_small(machine, device, '1f1b'), device, machine.small)
+    for what, out in ((machine.small, small), (machine.gpt2(), gpt2_trained(machine, 4))):
+        pairs = re.findall(r'^\s*peak bytes, rank \d+\s+(\d+)\s+(\d+)', out, re.M)
+        if len(pairs) != 4:
+            raise Failed(f'{what}: weir train printed the peak bytes of {len(pairs)} ranks, not of 4')
+        if any(planned != allocated for planned, allocated in pairs):
+            raise Failed(f'{what}: planned and allocated: ' + ', '.join(' and '.join(pair) for pair in pairs))
+        seen.append(f'{what}: {", ".join(planned for planned, _ in pairs)}')
+    return 'passed', 'planned equals allocated on 4 ranks, ' + '; '.join(seen)
+
+
+# --- what things cost ------------------------------------------------------------------------
+
+def check_host_cost(machine):
+    """What the host takes per action, call by call and replayed; and gpt2 replayed, which must lose nothing by it."""
+    seen = []
+    for words in ('', 'graphs'):
+        out = machine.run('bench_actions', machine.device(words))
+        seen.append(f'{machine.device(words)}: ' + '; '.join(' '.join(line.split()) for line in out.splitlines()))
+    plan, _, model = gpt2_plan(machine, ranks=1)
+    plain = gpt2_trained(machine, ranks=1)
+    again = machine.train(plan, machine.device('bf16,graphs'), model, steps=len(losses(plain)))
+    if losses(again) != losses(plain):
+        raise Failed(f'{model}: other losses where actions are replayed')
+    share = ' '.join(re.search(r'^ +actions replayed +(.*)', again, re.M)[1].split())
+    seen.append(f'{model} with graphs: {speed_of(again) / speed_of(plain):.1%} of its speed without, {share}')
+    return 'measured', '. '.join(seen)
+
+
+def check_hand_over(machine):
+    """A micro-batch handed on, and its gradient back: within a process, and between two by NCCL."""
+    within = machine.run('bench_hand_over', machine.device())
+    between = machine.run_ranks(2, 'bench_hand_over', machine.one_gpu())
+    return 'measured', '; '.join(' '.join(line.split()) for line in (within + between).splitlines() if line.strip())
+
+
+def check_links(machine):
+    """The link between two processes on one GPU, by NCCL's sockets, as a cluster that a plan can be made for."""
+    file, device = os.path.join(machine.folder, 'links.json'), machine.one_gpu()
+    out = machine.run_ranks(2, 'weir', 'profile', '--links', '--device', device, '--memory', '8GiB', '-o', file)
+    found = re.search(r'^ +0 - 1 +in a machine +(.*)$', out, re.M)
+    if not found:
+        raise Failed(f'weir profile --links printed no link: {last_line(out)}')
+    machine.run('weir', 'partition', machine.profile(machine.small, device), '--cluster', file, '--schedule', '1f1b',
+                '--micro-batches', '8')
+    return 'measured', 'latency, rate and the worst distance from them: ' + ', '.join(re.split('  +', found[1]))
+
+
+def sanitized(tool):
+    """Every kernel, every kind of layer and a small model's training under compute-sanitizer."""
+    def check(machine):
+        found = shutil.which('compute-sanitizer', path=os.environ.get('PATH', '') + ':/usr/local/cuda/bin')
+        if machine.dry or not found:
+            raise Skipped('compute-sanitizer is neither on the PATH nor in /usr/local/cuda/bin' if not machine.dry
+                          else 'compute-sanitizer looks at GPUs only')
+        wrap = (found, '--tool', tool, '--error-exitcode', '9')
+        model, device = 'gpt-nano,width=32,blocks=1,heads=2,sequence=16', machine.device()
+        plan = machine.plan('1f1b', device, model, ranks=1, micro_batches=2)
+        machine.run('compare_kernels', device, '1', 'small', wrap=wrap)
+        machine.run('compare_layers', device, '1', 'small', wrap=wrap)
+        machine.train(plan, device, model, steps=2, wrap=wrap)
+        return 'passed', f'{tool} is clean on every kernel, every kind of layer, and training {model}'
+    return check
+
+
+# Groups of checks: name, seconds it may take, what it does. What matters most comes first, since the whole has an end.
+# The checks of a group run at the same time; what is timed is a group of its own.
+GROUPS = [
+    [('machine', 20, check_machine)],
+    [(f'{what}-{KINDS[kind]}', 60, compared(f'compare_{what}', kind))
+     for what in ('kernels', 'layers') for kind in KINDS],
+    [('matrix-rate', 40, check_matmul)],
+    [('speed', 60, check_speed)],
+    [('pytorch-eager', 60, against_torch('eager'))],
+    [('pipeline-on-one-gpu', 60, check_pipeline)],
+    [('prediction', 60, check_prediction)],
+    [('verify-gpt2-124M', 60, check_gpt2),
+     *((f'verify-{schedule}', 40, verify(schedule)) for schedule in ('1f1b', 'gpipe', 'pipedream')),
+     ('verify-bf16', 40, verify('1f1b', 'bf16')), ('bytes', 60, check_bytes), ('same-bits', 40, check_same_bits)],
+    [('verify-processes', 40, verify_processes(plan_small))],
+    [('kill-a-rank', 30, check_kill)],
+    [('verify-gpt2-processes', 60, verify_processes(plan_whole_gpt2, '--steps', '1'))],
+    [('host-cost', 60, check_host_cost)],
+    [('nccl-hand-over', 40, check_hand_over)],
+    [('nccl-links', 40, check_links)],
+    [(f'models-{KINDS[kind]}', 60, models(kind)) for kind in KINDS],
+    [('pytorch-compiled', 120, against_torch('compiled'))],
+    [(tool, 100, sanitized(tool)) for tool in ('memcheck', 'racecheck', 'initcheck')],
+]
