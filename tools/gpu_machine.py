@@ -3,6 +3,7 @@
 import array
 import copy
 import ctypes
+import functools
 import glob
 import itertools
 import os
@@ -38,29 +39,44 @@ class Failed(Unfinished):
     """What was found to be wrong."""
 
 
+@functools.cache
+def driver():
+    """The driver's library, and the folder that has to be named for it: none, where the machine finds it by itself.
+
+    CUDA brings a libcuda of its own for older drivers, and that one refuses a driver that is newer than itself.
+    """
+    for folder in ('', '/usr/local/cuda/compat'):
+        try:
+            return ctypes.CDLL(os.path.join(folder, 'libcuda.so.1')), folder
+        except OSError:
+            pass
+    return None, ''
+
+
+@functools.cache
 def library_folders():
     """Folders of CUDA's libraries: inside Python's packages, and where CUDA installs itself."""
     roots = [*site.getsitepackages(), site.getusersitepackages()] + [path for path in sys.path if path]
     found = [folder for root in roots for folder in sorted(glob.glob(os.path.join(root, 'nvidia', '*', 'lib')))]
-    found += [folder for folder in ('/usr/local/cuda/lib64', '/usr/local/cuda/compat') if os.path.isdir(folder)]
+    found += filter(os.path.isdir, ['/usr/local/cuda/lib64', driver()[1]])
     return list(dict.fromkeys(found))
 
 
 def with_libraries(more):
-    """More variables for the programs of the bundle: where libraries are."""
-    names = [os.path.join(HERE, 'lib'), *library_folders(), *filter(None, [os.environ.get('LD_LIBRARY_PATH')])]
+    """More variables for the programs of the bundle: where CUDA's libraries are. Those of the bundle they find."""
+    names = [*library_folders(), *filter(None, [os.environ.get('LD_LIBRARY_PATH')])]
     return {'LD_LIBRARY_PATH': ':'.join(names), **more}
 
 
 def why_no_gpu():
     """None where there is one; asked of the driver itself, so that no other program is needed."""
-    try:
-        driver = ctypes.CDLL('libcuda.so.1')
-    except OSError:
+    library, _ = driver()
+    if not library:
         return f'{NO_GPU}: the NVIDIA driver (libcuda.so.1) is not installed'
     count = ctypes.c_int(0)
-    if driver.cuInit(0) != 0 or driver.cuDeviceGetCount(ctypes.byref(count)) != 0 or count.value == 0:
-        return f'{NO_GPU}: the driver is installed and knows no device'
+    status = library.cuInit(0) or library.cuDeviceGetCount(ctypes.byref(count))
+    if status or count.value == 0:
+        return f'{NO_GPU}: the driver is installed and knows no device (its answer is {status})'
     return None
 
 
