@@ -321,7 +321,8 @@ class Machine:
             own = with_libraries({
                 'WEIR_RANK': str(rank), 'WEIR_RANKS': str(ranks), 'WEIR_RENDEZVOUS': meeting,
                 'NCCL_HOSTID': f'rank{rank}', 'NCCL_SOCKET_IFNAME': 'lo', 'NCCL_IB_DISABLE': '1',
-                'NCCL_MNNVL_ENABLE': '0', **environment})
+                'NCCL_MNNVL_ENABLE': '0', 'NCCL_DEBUG': 'WARN', 'NCCL_DEBUG_FILE': f'{meeting}.nccl{rank}',
+                **environment})
             with open(f'{meeting}.rank{rank}', 'w', encoding='utf-8') as said:
                 started.append(self.children.start([self.program(command[0]), *command[1:]], own, cwd=self.folder,
                                                    stdout=said))
@@ -347,12 +348,17 @@ class Ranks:
     def said_by(self, rank):
         return read(f'{self.said}.rank{rank}')
 
+    def warnings(self):
+        """What NCCL has warned of, each once."""
+        lines = ''.join(read(path) for path in sorted(glob.glob(f'{self.said}.nccl*')))
+        return list(dict.fromkeys(re.findall('NCCL WARN (.*)', lines)))
+
     def failed(self, why):
-        """What is raised for them; all that they have said is kept."""
-        named = f'{len(self.processes)} processes of {self.named}'
+        """What is raised for them: why, and the first warnings of NCCL; all that they have said is kept."""
+        named, warnings = f'{len(self.processes)} processes of {self.named}', self.warnings()
         said = [f'rank {rank}:\n{self.said_by(rank)}' for rank in range(len(self.processes))]
-        self.machine.keep(named, '\n'.join(said))
-        return Failed(f'{named}: {why}')
+        self.machine.keep(named, '\n'.join(said + [f'NCCL warns: {warning}' for warning in warnings]))
+        return Failed('; '.join([f'{named}: {why}', *(f'NCCL warns: {warning}' for warning in warnings[:3])]))
 
     def end(self, seconds):
         """Their exit codes; what has not ended in that time is killed, and its code is None."""

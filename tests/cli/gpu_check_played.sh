@@ -78,6 +78,17 @@ check matrix-rate speed pytorch-eager
 tools/gpu-check --patience 10 --only pipeline-on-one-gpu --only prediction |
     grep -cE '^p[a-z-]+ +(passed|off target) '
 
+echo '--- NCCL that warns'
+cat > bin/bench_hand_over << 'END'
+#!/bin/sh
+[ $WEIR_RANK ] || exit 0
+printf '\n[when] host:1:2 [0] somewhere.cc:5 NCCL WARN rank %s is %s\n' $WEIR_RANK $NCCL_DEBUG > $NCCL_DEBUG_FILE
+echo it cannot
+exit 5
+END
+check nccl-hand-over
+cat table.txt.failed
+
 echo '--- ended in the middle, by a row that waits for ever'
 cat > bin/bench_actions << 'END'
 #!/bin/sh
