@@ -9,6 +9,7 @@ import itertools
 import os
 import random
 import re
+import shutil
 import signal
 import site
 import struct
@@ -78,6 +79,12 @@ def why_no_gpu():
     if status or count.value == 0:
         return f'{NO_GPU}: the driver is installed and knows no device (its answer is {status})'
     return None
+
+
+def found_program(name, *more):
+    """Where a program of NVIDIA's is: on the PATH, with CUDA, or in one of these folders."""
+    folders = [folder for place in ('/usr/local/cuda/bin', *more) for folder in sorted(glob.glob(place))]
+    return shutil.which(name, path=os.pathsep.join([os.environ.get('PATH', ''), *folders]))
 
 
 def losses(out):

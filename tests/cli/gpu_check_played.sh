@@ -40,8 +40,13 @@ exec "$WEIR_BUILD/$program" "${arguments[@]}"
 END
 cat > played/compute-sanitizer << 'END'
 #!/bin/sh
-[ "$1 $3 $4" = '--tool --error-exitcode 9' ] || exit 9
+[ "$1 $3 $4 $CUDA_MODULE_LOADING" = '--tool --error-exitcode 9 LAZY' ] || exit 9
+tool=$2
 shift 4
+if [ $tool = racecheck ]; then
+    [ "$1 $2" = '--kernel-name regex=_Z[0-9]+[a-z_]+_kernel' ] || exit 9
+    shift 2
+fi
 exec "$@"
 END
 chmod +x played/*
@@ -66,7 +71,7 @@ check() {  # the verdicts of these rows
 peer 1
 echo '--- a slow PyTorch'
 check machine kernels-tf32 layers-bf16 matrix-rate speed pytorch-eager pytorch-compiled verify-gpt2-124M \
-    verify-processes bytes same-bits host-cost nccl-hand-over nccl-links memcheck
+    verify-processes bytes same-bits host-cost nccl-hand-over nccl-links memcheck racecheck
 peer 1000000000000000000
 echo '--- a quick one'
 check speed pytorch-compiled
