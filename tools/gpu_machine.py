@@ -168,7 +168,7 @@ class Machine:
 
     def __init__(self, folder, device, output=None):
         self.folder, self.base, self.output = folder, device, output
-        self.children = Children()
+        self.children, self.of_peer = Children(), ()
         self.dry = not device.startswith('cuda')  # tried on a processor: small models, and no speed is judged
         self.small = 'gpt-nano,' + ('width=32,blocks=3,heads=2,sequence=16,micro_batch=2' if self.dry else
                                     'width=64,blocks=4,heads=4,sequence=64')

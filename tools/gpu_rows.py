@@ -3,6 +3,8 @@
 A check returns a verdict and what was seen, or raises; GROUPS at the end is their order.
 """
 
+import csv
+import io
 import json
 import os
 import platform
@@ -22,8 +24,13 @@ TRAINED = {'sizes': ('micro_batch=16',), 'micro_batches': 4, 'steps': 12}
 PARAMETERS, BLOCKS, WIDTH, SEQUENCE = 124439808, 12, 768, 1024
 OPERATIONS = 6 * PARAMETERS + 6 * BLOCKS * WIDTH * SEQUENCE
 
+# How weir profile is asked to pad a vocabulary; the plan then names the model that weir train is to train.
+PADDED = ('--pad-vocabulary',)
+# What gpu-peer measures in one process, and the rows that look at it; what has no row here has a process of its own.
+PEERS = {'matrix-rate': ('matrix-rate', 'speed'), 'eager': ('pytorch-eager',)}
 # Our own kernels: those of libraries are called otherwise.
 OUR_KERNELS = 'regex=_Z[0-9]+[a-z_]+_kernel'
+SLICES = 'on one GPU, which serves them in turn, a slice of time each'  # so that their times are not those of links
 
 LEAST_SHARE = 0.45       # of the matrix rate
 LEAST_OF_PEER = 1.0      # of PyTorch's speed
@@ -54,7 +61,9 @@ def compared(program, kind):
     """Every kernel, or every kind of layer, of the device against the processor's or against double precision."""
     def check(machine):
         few = ('1', 'small') if machine.dry else ()
-        return 'passed', last_line(machine.run(program, machine.in_kind(kind), *few))
+        out = machine.run(program, machine.in_kind(kind), *few)
+        worst, bound = max((float(off), bound) for off, bound in re.findall(r'off by +(\S+) of (\S+)', out))
+        return 'passed', f'{last_line(out)}, off by {worst:.1e} of {bound} at most'
     return check
 
 
@@ -101,21 +110,33 @@ def check_gpt2(machine):
     return 'passed', f'{machine.gpt2()} in 4 stages, 1f1b: {seen[0]}; gpipe: {seen[1]}'
 
 
-def verify_processes(plan_of, *more):
+def verify_processes(schedules, plan_of, *more):
     """Four processes on one GPU, by NCCL."""
     def check(machine):
-        device, seen = machine.one_gpu(), []
-        for schedule in ('1f1b', 'gpipe'):
-            out = machine.run_ranks(4, 'weir', 'verify', plan_of(machine, device, schedule), '--device', device, *more)
+        seen = [f'4 processes {SLICES}']
+        for schedule in schedules:
+            plan = plan_of(machine, machine.device(), schedule)
+            out = machine.run_ranks(4, 'weir', 'verify', plan, '--device', machine.one_gpu(), *more)
             seen.append(f'{schedule}: {last_line(out)}')
-        return 'passed', '4 processes on one GPU, ' + '; '.join(seen)
+        return 'passed', '; '.join(seen)
     return check
+
+
+def check_implicit_order(machine):
+    """The same where NCCL launches in the order in which the host has called it, whatever has come until then."""
+    plan, start = plan_small(machine, machine.device(), 'interleaved'), time.monotonic()
+    try:
+        machine.run_ranks(4, 'weir', 'verify', plan, '--device', machine.one_gpu(), NCCL_LAUNCH_ORDER_IMPLICIT='1')
+    except Failed as why:
+        return 'measured', f'with NCCL_LAUNCH_ORDER_IMPLICIT=1 interleaved does not end well: {why}'
+    took = time.monotonic() - start
+    return 'measured', f'with NCCL_LAUNCH_ORDER_IMPLICIT=1 interleaved ended after {took:.1f} s, and is equal'
 
 
 def check_kill(machine):
     """kill -9 of a rank ends the others, and they name it."""
     device = machine.one_gpu()
-    plan = plan_small(machine, device, '1f1b')
+    plan = plan_small(machine, machine.device(), '1f1b')
     ranks = machine.start_ranks(4, 'weir', 'train', machine.small, '--plan', plan, '--device', device,
                                 '--data', machine.data(machine.small), '--steps', '1000000')
     while 'step' not in ranks.said_by(0):
@@ -133,7 +154,7 @@ def check_kill(machine):
         others = [f'rank {rank}: {last_line(ranks.said_by(rank))}' for rank in (0, 1, 3) if rank not in named]
         raise ranks.failed(f'exit codes {codes} after {took:.1f} s; rank 2 was named by ranks {named}; '
                            + '; '.join(others))
-    return 'passed', f'the other three ended after {took:.2f} s and named rank 2'
+    return 'passed', f'4 processes {SLICES}: the other three ended after {took:.2f} s and named rank 2'
 
 
 def check_same_bits(machine):
@@ -157,12 +178,20 @@ def gpt2_trained(machine, ranks):
 
 
 def peer(machine, name):
-    """A number of gpu-peer's, and PyTorch's version."""
+    """A number of gpu-peer's, and PyTorch's version; what it has printed counts, also if it came to no good end."""
+    names = machine.of_peer if name in machine.of_peer else (name,)
+
     def measure():
-        out = machine.run_other(sys.executable, os.path.join(HERE, 'tools', 'gpu-peer'), name, named='gpu-peer ' + name,
-                                skips=4)
-        return float(re.search(rf'^{name} (\d+)$', out, re.M)[1]), re.search(r'^PyTorch \S+$', out, re.M)[0]
-    return machine.once(name, measure)
+        try:
+            return machine.run_other(sys.executable, os.path.join(HERE, 'tools', 'gpu-peer'), *names,
+                                     named='gpu-peer ' + ' '.join(names), skips=4), None
+        except (Failed, Skipped) as why:
+            return why.said, why
+    out, why = machine.once(('peer', names), measure)
+    number, version = re.search(rf'^{name} (\d+)$', out, re.M), re.search(r'^PyTorch \S+$', out, re.M)
+    if not number or not version:
+        raise why or Failed(f'gpu-peer printed no {name}')
+    return float(number[1]), version[0]
 
 
 def check_matmul(machine):
@@ -197,6 +226,17 @@ def check_pipeline(machine):
                   f'{four:.0f} against {one:.0f} tokens/s ({LEAST_PIPELINE:.0%} is asked for)')
 
 
+def check_connections(machine):
+    """The same four stages with as few connections to the GPU as CUDA has by itself, so that queues share them."""
+    shipped = gpt2_trained(machine, 4)
+    few = machine.train(*gpt2_plan(machine, 4), steps=len(losses(shipped)), CUDA_DEVICE_MAX_CONNECTIONS='8')
+    if losses(few) != losses(shipped):
+        raise Failed('other losses with CUDA_DEVICE_MAX_CONNECTIONS=8')
+    return 'measured', (f'four stages with CUDA_DEVICE_MAX_CONNECTIONS=8: {speed_of(few) / speed_of(shipped):.1%} of '
+                        f'their speed with the 32 that are shipped, {speed_of(few):.0f} against '
+                        f'{speed_of(shipped):.0f} tokens/s')
+
+
 def work_of(machine, plan):
     """What all ranks of a plan have to do, in nanoseconds: on a GPU that they share, the time it takes."""
     told = json.loads(machine.run('weir', 'simulate', plan, '--json'))
@@ -228,12 +268,17 @@ def check_bytes(machine):
 
 # --- what things cost ------------------------------------------------------------------------
 
+def squeezed(text):
+    """Its lines as one."""
+    return '; '.join(' '.join(line.split()) for line in text.splitlines() if line.strip())
+
+
 def check_host_cost(machine):
     """What the host takes per action, call by call and replayed; and gpt2 replayed, which must lose nothing by it."""
     seen = []
     for words in ('', 'graphs'):
         out = machine.run('bench_actions', machine.device(words))
-        seen.append(f'{machine.device(words)}: ' + '; '.join(' '.join(line.split()) for line in out.splitlines()))
+        seen.append(f'{machine.device(words)}: {squeezed(out)}')
     plan, _, model = gpt2_plan(machine, ranks=1)
     plain = gpt2_trained(machine, ranks=1)
     again = machine.train(plan, machine.device('bf16,graphs'), model, steps=len(losses(plain)))
@@ -244,24 +289,87 @@ def check_host_cost(machine):
     return 'measured', '. '.join(seen)
 
 
+def check_kernel_rates(machine):
+    """Every kernel against a copy, and the products and the attention of gpt2."""
+    device = machine.device('bf16')
+    out = machine.run('bench_kernels', device, 'small' if machine.dry else 'gpt2')
+    passes, *others = out.split('\n\n')[1:]
+    rates = re.findall(r'^ *(\S.*?) +[\d.]+ +([\d.]+) +[\d.]+$', passes, re.M)
+    seen = [f'{device}, GB/s: ' + ', '.join(f'{name} {float(rate):.0f}' for name, rate in rates)]
+    return 'measured', '. '.join([*seen, *map(squeezed, others)])
+
+
 def check_hand_over(machine):
     """A micro-batch handed on, and its gradient back: within a process, and between two by NCCL."""
     within = machine.run('bench_hand_over', machine.device())
     between = machine.run_ranks(2, 'bench_hand_over', machine.one_gpu())
-    return 'measured', '; '.join(' '.join(line.split()) for line in (within + between).splitlines() if line.strip())
+    return 'measured', f'{squeezed(within)}; 2 processes {SLICES}: {squeezed(between)}'
 
 
 def check_links(machine):
     """The link between two processes on one GPU, by NCCL's sockets, as a cluster that a plan can be made for."""
-    file, device = os.path.join(machine.folder, 'links.json'), machine.one_gpu()
-    out = machine.run_ranks(2, 'weir', 'profile', '--links', '--device', device, '--memory', '8GiB', '-o', file)
+    file = os.path.join(machine.folder, 'links.json')
+    out = machine.run_ranks(2, 'weir', 'profile', '--links', '--device', machine.one_gpu(), '--memory', '8GiB',
+                            '-o', file)
     found = re.search(r'^ +0 - 1 +in a machine +(.*)$', out, re.M)
     if not found:
         raise Failed(f'weir profile --links printed no link: {last_line(out)}')
-    machine.run('weir', 'partition', machine.profile(machine.small, device), '--cluster', file, '--schedule', '1f1b',
-                '--micro-batches', '8')
-    return 'measured', 'latency, rate and the worst distance from them: ' + ', '.join(re.split('  +', found[1]))
+    machine.run('weir', 'partition', machine.profile(machine.small, machine.device()), '--cluster', file,
+                '--schedule', '1f1b', '--micro-batches', '8')
+    return 'measured', (f'2 processes {SLICES}: latency, rate and the worst distance from them: '
+                        + ', '.join(re.split('  +', found[1])))
 
+
+# --- where the time goes -----------------------------------------------------------------------
+
+def kernel_times(table):
+    """Of ncu's table, as it prints it with commas: {kernel: nanoseconds}, of all its launches."""
+    times = {}
+    for row in csv.DictReader(io.StringIO(table[max(0, table.find('"ID"')):])):
+        name, ns = re.sub('^void ', '', row.get('Kernel Name') or ''), row.get('gpu__time_duration.sum') or ''
+        if re.match(r'\d', ns):  # else it is the row of units
+            times[name[:60]] = times.get(name[:60], 0) + float(ns.replace(',', ''))
+    return times
+
+
+def check_profile(machine):
+    """One update of gpt2 under Nsight Compute, which is told to leave the GPU's clocks as they are."""
+    ncu = found_program('ncu', '/opt/nvidia/nsight-compute/*')
+    if machine.dry or not ncu:
+        raise Skipped('ncu looks at GPUs only' if machine.dry else 'ncu is neither on the PATH nor with CUDA')
+    model, device, report = machine.gpt2(*TRAINED['sizes']), machine.device('bf16'), machine.beside('.ncu-rep')
+    plan = machine.plan('1f1b', device, model, ranks=1, micro_batches=1)
+    wrap = (ncu, '--clock-control', 'none', '--metrics', 'gpu__time_duration.sum,dram__bytes.sum',
+            '--launch-count', '4000', '--force-overwrite', '--export', report)
+    try:
+        machine.train(plan, device, model, steps=1, wrap=wrap)
+    except Failed as why:
+        refused = re.search('.*(ERR_NVGPUCTRPERM|Failed to initialize the profiler).*', why.said)
+        raise Skipped(f'ncu cannot read the counters of this GPU: {refused[0]}') if refused else why
+    times = kernel_times(machine.run_other(ncu, '--import', report, '--page', 'raw', '--csv', '--print-units', 'base'))
+    most = sorted(times.items(), key=lambda item: -item[1])[:12]
+    return 'measured', (f'{model}, one micro-batch and what comes before it: {sum(times.values()) / 1e6:.1f} ms of '
+                        'kernels, ' + ', '.join(f'{name} {ns / 1e6:.2f} ms' for name, ns in most) + f'; {report}')
+
+
+def check_vocabulary(machine):
+    """gpt2 with its own words, and with as many as matrix units like."""
+    _, device, model = gpt2_plan(machine, ranks=1)
+    plain = gpt2_trained(machine, ranks=1)
+    try:
+        plan = machine.plan('1f1b', device, model, 1, TRAINED['micro_batches'], profiled=PADDED)
+    except Failed as why:
+        unknown = f"unrecognized option '{PADDED[0]}'" in why.said
+        raise Skipped(f'weir profile has no {PADDED[0]}') if unknown else why
+    with open(os.path.join(machine.folder, plan), encoding='utf-8') as file:
+        padded = json.load(file)['profile']['model']
+    odd, even = speed_of(plain), speed_of(machine.train(plan, device, padded, steps=len(losses(plain))))
+    which = 'faster' if even > odd else 'slower'
+    return 'measured', (f'{model} with a padded vocabulary is {abs(even / odd - 1):.1%} {which}: {even:.0f} against '
+                        f'{odd:.0f} tokens/s')
+
+
+# --- what a tool can find, which takes longest ---------------------------------------------------
 
 def sanitized(tool):
     """Every kernel, every kind of layer and a small model's training under compute-sanitizer."""
@@ -286,27 +394,35 @@ def sanitized(tool):
     return check
 
 
-# Groups of checks: name, seconds it may take, what it does. What matters most comes first, since the whole has an end.
-# The checks of a group run at the same time; what is timed is a group of its own.
+# Groups of checks: name, seconds it may take, what it does. First facts, then whether all is right, how fast it is,
+# several processes, where the time goes; last what takes long. The checks of a group run at the same time; what is
+# timed is a group of its own.
 GROUPS = [
     [('machine', 20, check_machine)],
+    [('matrix-rate', 90, check_matmul)],
     [(f'{what}-{KINDS[kind]}', 60, compared(f'compare_{what}', kind))
      for what in ('kernels', 'layers') for kind in KINDS],
-    [('matrix-rate', 40, check_matmul)],
+    [*((f'verify-{schedule}', 40, verify(schedule)) for schedule in ('1f1b', 'gpipe', 'pipedream', 'interleaved')),
+     ('verify-bf16', 40, verify('1f1b', 'bf16')), ('verify-gpt2-124M', 60, check_gpt2),
+     ('same-bits', 40, check_same_bits)],
+    [('bytes', 90, check_bytes)],
+    [(f'models-{KINDS[kind]}', 60, models(kind)) for kind in KINDS],
     [('speed', 60, check_speed)],
     [('pytorch-eager', 60, against_torch('eager'))],
     [('pipeline-on-one-gpu', 60, check_pipeline)],
+    [('connections-8', 60, check_connections)],
     [('prediction', 60, check_prediction)],
-    [('verify-gpt2-124M', 60, check_gpt2),
-     *((f'verify-{schedule}', 40, verify(schedule)) for schedule in ('1f1b', 'gpipe', 'pipedream')),
-     ('verify-bf16', 40, verify('1f1b', 'bf16')), ('bytes', 60, check_bytes), ('same-bits', 40, check_same_bits)],
-    [('verify-processes', 40, verify_processes(plan_small))],
-    [('kill-a-rank', 30, check_kill)],
-    [('verify-gpt2-processes', 60, verify_processes(plan_whole_gpt2, '--steps', '1'))],
     [('host-cost', 60, check_host_cost)],
-    [('nccl-hand-over', 40, check_hand_over)],
-    [('nccl-links', 40, check_links)],
-    [(f'models-{KINDS[kind]}', 60, models(kind)) for kind in KINDS],
+    [('kernel-rates', 60, check_kernel_rates)],
+    [('verify-processes', 90, verify_processes(('1f1b', 'gpipe'), plan_small))],
+    [('verify-gpt2-processes', 120, verify_processes(('1f1b', 'gpipe'), plan_whole_gpt2, '--steps', '1'))],
+    [('interleaved-processes', 60, verify_processes(('interleaved',), plan_small))],
+    [('kill-a-rank', 60, check_kill)],
+    [('nccl-hand-over', 90, check_hand_over)],
+    [('nccl-links', 90, check_links)],
+    [('implicit-order', 40, check_implicit_order)],
+    [('profile-step', 120, check_profile)],
+    [('vocabulary', 60, check_vocabulary)],
+    [(tool, 120, sanitized(tool)) for tool in ('memcheck', 'racecheck', 'initcheck')],
     [('pytorch-compiled', 120, against_torch('compiled'))],
-    [(tool, 100, sanitized(tool)) for tool in ('memcheck', 'racecheck', 'initcheck')],
 ]

@@ -9,7 +9,7 @@ fi
 mkdir bin tools  # as in the bundle
 cp "$ROOT"/tools/gpu-check "$ROOT"/tools/gpu_rows.py "$ROOT"/tools/gpu_machine.py "$ROOT"/tools/gpu-peer tools
 for program in bin/weir tests/device/compare_kernels tests/models/compare_layers bench/bench_actions \
-    bench/bench_hand_over; do
+    bench/bench_hand_over bench/bench_kernels; do
     ln -s "$WEIR_BUILD/$program" bin
 done
 check=tools/gpu-check

@@ -1,5 +1,5 @@
 # The check of GPUs on a machine that is played: a driver that knows one device, programs of the bundle that run on the
-# processor what they are asked to run on the GPU, a compute-sanitizer that only starts what it is given, and a PyTorch
+# processor what they are asked to run on the GPU, tools of NVIDIA's that only start what they are given, and a PyTorch
 # that is slow, or quick, or not there. So everything of the script is run, also what judges, and what ends it early.
 set -u
 if [ -e /dev/nvidiactl ]; then
@@ -23,13 +23,15 @@ bench_*) program=bench/${0##*/} ;;
 esac
 arguments=()
 for argument; do
-    case $argument in
-    cuda | cuda:0 | cuda:tf32) argument=cpu:queued ;;
-    cuda:*) argument=cpu:queued,${argument#cuda:} ;;
-    gpt2*) argument=gpt-nano,width=16,blocks=4,heads=2,sequence=8,micro_batch=1$(
+    case ${0##*/}:$argument in
+    bench_kernels:gpt2) argument=small ;;
+    *:cuda | *:cuda:0 | *:cuda:tf32) argument=cpu:queued ;;
+    *:cuda:*) argument=cpu:queued,${argument#cuda:} ;;
+    *:gpt2*) argument=gpt-nano,width=16,blocks=4,heads=2,sequence=8,micro_batch=1$(
         grep -oE ',(un)?tied' <<< "$argument"
     ) ;;
-    tokens.tok) argument=$0.text ;;
+    *:tokens.tok) argument=$0.text ;;
+    *:--pad-vocabulary) continue ;;
     esac
     arguments+=("$argument")
 done
@@ -49,15 +51,32 @@ if [ $tool = racecheck ]; then
 fi
 exec "$@"
 END
+cat > played/ncu << 'END'
+#!/bin/bash
+if [ "$1" = --import ]; then
+    cat "$2"
+    exit
+fi
+while [ "$1" != --export ]; do shift; done
+echo '==PROF== Report
+"ID","Kernel Name","dram__bytes.sum","gpu__time_duration.sum"
+"","","byte","ns"
+"0","void each_kernel<(int)8, gelu_body<__nv_bfloat16>>(T2, unsigned long)","128","1,500,000"
+"1","nvjet_tst_256x128","4,096","2,250,000"
+"2","nvjet_tst_256x128","4,096","2,000,000"' > "$2"
+shift 2
+exec "$@"
+END
 chmod +x played/*
-for program in weir compare_kernels compare_layers bench_actions bench_hand_over; do
+for program in weir compare_kernels compare_layers bench_actions bench_hand_over bench_kernels; do
     cp played/program bin/$program
 done
 
 yes 'a weir evens out a flow' | head -n 4000 > bin/weir.text
 
 peer() {  # of which matrix rate and speed
-    printf '#!/usr/bin/env python3\nimport sys\nprint("PyTorch 9")\nprint(sys.argv[1], %s)\n' "$1" > tools/gpu-peer
+    printf '#!/usr/bin/env python3\nimport sys\nprint("PyTorch 9")\nfor name in sys.argv[1:]:\n    print(name, %s)\n' \
+        "$1" > tools/gpu-peer
 }
 only() { printf -- '--only %s ' "$@"; }
 check() {  # the verdicts of these rows
@@ -70,18 +89,26 @@ check() {  # the verdicts of these rows
 
 peer 1
 echo '--- a slow PyTorch'
-check machine kernels-tf32 layers-bf16 matrix-rate speed pytorch-eager pytorch-compiled verify-gpt2-124M \
-    verify-processes bytes same-bits host-cost nccl-hand-over nccl-links memcheck racecheck
+check machine matrix-rate kernels-tf32 layers-bf16 verify-gpt2-124M same-bits bytes speed pytorch-eager \
+    connections-8 host-cost kernel-rates verify-processes interleaved-processes nccl-hand-over nccl-links \
+    implicit-order profile-step vocabulary memcheck racecheck pytorch-compiled
+sed -n 's/^profile-step .* ms of kernels, /profile-step: /p' table.txt | sed "s|$PWD/||"
+grep -c 'each_kernel' table.txt.ncu-rep
+grep -cE '^vocabulary .* is [0-9.]+% (faster|slower): ' table.txt
 peer 1000000000000000000
-echo '--- a quick one'
-check speed pytorch-compiled
+echo '--- a quick one, and how many processes are started for rows that share'
+check matrix-rate speed pytorch-eager
+grep started table.txt
+check pytorch-compiled
 printf 'print("PyTorch is not installed")\nraise SystemExit(4)\n' > tools/gpu-peer
 echo '--- none'
 check matrix-rate speed pytorch-eager
+printf 'print("PyTorch 9\\nmatrix-rate 7", flush=True)\nraise SystemExit(1)\n' > tools/gpu-peer
+echo '--- one that breaks'
+check matrix-rate pytorch-eager
 
 # What hangs on the speed of this machine has a verdict, too, whichever it is.
-tools/gpu-check --patience 10 --only pipeline-on-one-gpu --only prediction |
-    grep -cE '^p[a-z-]+ +(passed|off target) '
+tools/gpu-check --patience 10 --only pipeline-on-one-gpu --only prediction | grep -cE '^p[a-z-]+ +(passed|off target) '
 
 echo '--- NCCL that warns'
 cat > bin/bench_hand_over << 'END'
