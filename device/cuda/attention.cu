@@ -538,3 +538,23 @@ cudaError_t cuda_attention_backward(const struct cuda_launch *launch, const stru
     WITH_NUMBERS(launch, attend_backward_any(launch, attention, (T *)qkv_gradient, (const T *)out_gradient,
                                              (const T *)out, log_sums, (const T *)qkv));
 }
+
+// --- loading ---------------------------------------------------------------------------------
+
+template <int SIZE, class T>
+static cudaError_t load_sized()
+{
+    return load_kernels(attention_kernel<SIZE, T>, queries_kernel<SIZE, T>, keys_kernel<SIZE, T>);
+}
+
+template <class T>
+static cudaError_t load_of()
+{
+    return first_bad(first_bad(load_sized<32, T>(), load_sized<64, T>()),
+                     first_bad(load_sized<128, T>(), load_sized<256, T>()));
+}
+
+cudaError_t cuda_load_attention(void)
+{
+    return first_bad(load_of<float>(), load_of<__nv_bfloat16>());
+}

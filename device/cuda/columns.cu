@@ -164,3 +164,17 @@ cudaError_t cuda_layer_norm_backward_weight(const struct cuda_launch *launch, co
     WITH_NUMBERS(launch, norm_weight(launch, norm, gain_gradient, offset_gradient, (const T *)out_gradient, mean,
                                      rstd));
 }
+
+// --- loading ---------------------------------------------------------------------------------
+
+template <class T>
+static cudaError_t load_of()
+{
+    return load_kernels(columns_kernel<pack_of<T>, gradient_sum<T>>, columns_kernel<1, gradient_sum<T>>,
+                        columns_kernel<pack_of<T>, norm_sum<T>>, columns_kernel<1, norm_sum<T>>);
+}
+
+cudaError_t cuda_load_columns(void)
+{
+    return first_bad(load_of<float>(), load_of<__nv_bfloat16>());
+}

@@ -63,9 +63,6 @@ static bool find_gpu(uint64_t ordinal, struct error *error)
 {
     int driver = 0, runtime = 0, count = 0;
     cuda_environment(&(size_t){ 0 });
-    // A kernel that is loaded when it is launched first may have to wait for all that runs, so also for a receive whose
-    // message this launch is to lead to. CUDA reads this once.
-    setenv("CUDA_MODULE_LOADING", "EAGER", 0);
     cudaDriverGetVersion(&driver);
     cudaRuntimeGetVersion(&runtime);
     if (driver == 0)
@@ -131,6 +128,7 @@ static bool open_with(struct device *device, const struct wish *wish, struct err
         // The primary context is made here: one for the process, whatever else uses CUDA in it.
         && cuda_good(cudaInitDevice(own->ordinal, 0, 0), "device cuda: starting the GPU", error)
         && cuda_good(cudaSetDevice(own->ordinal), "device cuda: choosing the GPU", error)
+        && cuda_good(cuda_load_kernels(), "device cuda: loading its kernels", error)
         && cuda_clock_open(own, error);
 }
 

@@ -57,6 +57,9 @@ cudaError_t cuda_add_floats(const struct cuda_launch *launch, float *out, const 
     return add(launch, out, a, b, count);
 }
 
+template <class To, class From>
+constexpr int least_pack = pack_of<To> < pack_of<From> ? pack_of<To> : pack_of<From>;
+
 // out = factor * in, from one type to another.
 template <class To, class From>
 struct scale_body {
@@ -75,7 +78,7 @@ struct scale_body {
 template <class To, class From>
 static cudaError_t scale(const struct cuda_launch *launch, To *out, const From *in, float factor, size_t count)
 {
-    constexpr int PACK = pack_of<To> < pack_of<From> ? pack_of<To> : pack_of<From>;
+    constexpr int PACK = least_pack<To, From>;
     return launch_each<PACK>(launch, scale_body<To, From>{ out, in, factor }, count, head_of<PACK>(count, out, in));
 }
 
@@ -468,4 +471,29 @@ cudaError_t cuda_end_matmul(const struct cuda_launch *launch, struct values *c, 
                             const struct values *bias, size_t rows, size_t columns, size_t stride)
 {
     WITH_NUMBERS(launch, end_matmul(launch, (T *)c, (T *)before_gelu, (const T *)bias, rows, columns, stride));
+}
+
+// --- loading ---------------------------------------------------------------------------------
+
+template <class To, class From>
+static cudaError_t load_scale()
+{
+    return load_kernels(each_kernel<least_pack<To, From>, scale_body<To, From>>);
+}
+
+template <class T>
+static cudaError_t load_of()
+{
+    constexpr int PACK = pack_of<T>;
+    const cudaError_t status = load_kernels(
+        each_kernel<PACK, fill_body<T>>, each_kernel<PACK, add_body<T>>, each_kernel<PACK, normal_body<T>>,
+        each_kernel<PACK, dropout_body<T>>, each_kernel<PACK, relu_body<T>>, each_kernel<PACK, relu_backward_body<T>>,
+        each_kernel<PACK, gelu_body<T>>, each_kernel<PACK, gelu_backward_body<T>>, each_kernel<PACK, branch_body<T>>,
+        each_kernel<PACK, matmul_end_body<T>>);
+    return first_bad(status, first_bad(load_scale<T, T>(), first_bad(load_scale<float, T>(), load_scale<T, float>())));
+}
+
+cudaError_t cuda_load_elementwise(void)
+{
+    return first_bad(load_of<float>(), load_of<__nv_bfloat16>());
 }

@@ -309,3 +309,17 @@ cudaError_t cuda_embedding_backward(const struct cuda_launch *launch, const stru
     WITH_NUMBERS(launch, embed_backward(launch, embedding, words_gradient, positions_gradient,
                                         (const T *)out_gradient));
 }
+
+// --- loading ---------------------------------------------------------------------------------
+
+template <class T>
+static cudaError_t load_of()
+{
+    return load_kernels(each_kernel<pack_of<T>, words_body<T>>, runs_kernel<4, T>, runs_kernel<1, T>,
+                        each_kernel<4, positions_body<T>>, each_kernel<1, positions_body<T>>);
+}
+
+cudaError_t cuda_load_embedding(void)
+{
+    return first_bad(load_kernels(rank_kernel, merge_kernel), first_bad(load_of<float>(), load_of<__nv_bfloat16>()));
+}

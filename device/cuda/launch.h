@@ -122,6 +122,28 @@ cudaError_t cuda_adamw(const struct cuda_launch *launch, const struct adamw *ada
 cudaError_t cuda_sgd(const struct cuda_launch *launch, const struct sgd *sgd, const struct optimizer_span *span);
 cudaError_t cuda_sum_of_squares(const struct cuda_launch *launch, double *sum, const float *in, size_t count);
 
+// --- loading -----------------------------------------------------------------------
+
+// Each loads all kernels of its file on the thread's GPU, which CUDA would else do when one is launched first: it may
+// then wait for all that runs, so also for a receive whose message this launch is to lead to.
+cudaError_t cuda_load_attention(void);
+cudaError_t cuda_load_columns(void);
+cudaError_t cuda_load_elementwise(void);
+cudaError_t cuda_load_embedding(void);
+cudaError_t cuda_load_loss(void);
+cudaError_t cuda_load_optimizer(void);
+cudaError_t cuda_load_rows(void);
+
+static inline cudaError_t cuda_load_kernels(void)
+{
+    cudaError_t (*const files[])(void) = { cuda_load_attention, cuda_load_columns, cuda_load_elementwise,
+                                           cuda_load_embedding, cuda_load_loss, cuda_load_optimizer, cuda_load_rows };
+    cudaError_t status = cudaSuccess;
+    for (size_t i = 0; status == cudaSuccess && i < sizeof files / sizeof files[0]; i++)
+        status = files[i]();
+    return status;
+}
+
 #ifdef __cplusplus
 }
 #endif

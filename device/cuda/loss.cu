@@ -108,3 +108,17 @@ cudaError_t cuda_cross_entropy_backward(const struct cuda_launch *launch, const 
 {
     WITH_NUMBERS(launch, cross_entropy_backward(launch, loss, (T *)logits_gradient, log_sums));
 }
+
+// --- loading ---------------------------------------------------------------------------------
+
+template <class T>
+static cudaError_t load_of()
+{
+    return load_kernels(log_sums_kernel<T, WARP>, log_sums_kernel<T, BLOCK>, loss_kernel<T>,
+                        loss_backward_kernel<T, WARP>, loss_backward_kernel<T, BLOCK>);
+}
+
+cudaError_t cuda_load_loss(void)
+{
+    return first_bad(load_kernels(sums_kernel<float>), first_bad(load_of<float>(), load_of<__nv_bfloat16>()));
+}

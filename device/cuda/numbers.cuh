@@ -244,6 +244,25 @@ inline cudaError_t launch_each(const struct cuda_launch *launch, const Body &bod
                          count, head);
 }
 
+// --- loading -------------------------------------------------------------------------
+
+// Asking for anything of a kernel loads it.
+template <class... Kernels>
+inline cudaError_t load_kernels(Kernels *...kernels)
+{
+    cudaError_t status = cudaSuccess;
+    cudaFuncAttributes attributes;
+    (void)(... && ((status = cudaFuncGetAttributes(&attributes, kernels)) == cudaSuccess));
+    return status;
+}
+
+inline cudaError_t first_bad(cudaError_t first, cudaError_t second)
+{
+    return first == cudaSuccess ? second : first;
+}
+
+// --- types ---------------------------------------------------------------------------
+
 // Calls `launched`, with `T` the type of the launch's numbers.
 #define WITH_NUMBERS(launch, launched)                   \
     do {                                                 \

@@ -166,3 +166,17 @@ cudaError_t cuda_sum_of_squares(const struct cuda_launch *launch, double *sum, c
         return status;
     return launch_blocks(launch, sums_kernel<double>, 1, BLOCK, 0, sum, sums, blocks, 1);
 }
+
+// --- loading ---------------------------------------------------------------------------------
+
+template <class T>
+static cudaError_t load_of()
+{
+    return load_kernels(each_kernel<UPDATE_PACK, adamw_body<T>>, each_kernel<UPDATE_PACK, sgd_body<T>>);
+}
+
+cudaError_t cuda_load_optimizer(void)
+{
+    return first_bad(load_kernels(squares_kernel, sums_kernel<double>),
+                     first_bad(load_of<float>(), load_of<__nv_bfloat16>()));
+}

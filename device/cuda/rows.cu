@@ -204,3 +204,18 @@ cudaError_t cuda_layer_norm_backward_input(const struct cuda_launch *launch, con
     WITH_NUMBERS(launch,
                  norm_input(launch, norm, (T *)in_gradient, (const T *)out_gradient, (const T *)add, mean, rstd));
 }
+
+// --- loading ---------------------------------------------------------------------------------
+
+template <class T>
+static cudaError_t load_of()
+{
+    return load_kernels(softmax_kernel<T, WARP>, softmax_kernel<T, BLOCK>, norm_kernel<T, WARP>, norm_kernel<T, BLOCK>,
+                        norm_again_kernel<T, WARP>, norm_again_kernel<T, BLOCK>, norm_input_kernel<T, WARP>,
+                        norm_input_kernel<T, BLOCK>);
+}
+
+cudaError_t cuda_load_rows(void)
+{
+    return first_bad(load_of<float>(), load_of<__nv_bfloat16>());
+}

@@ -205,6 +205,7 @@ static inline void cuda_rig_trial(struct cuda_rig *rig, cuda_check *check, uint6
 
 static inline void cuda_rig_try(cuda_check *check, uint64_t trials)
 {
+    must_launch(cuda_load_kernels());
     for (enum precision precision = PRECISION_FP32; precision <= PRECISION_BF16; precision++) {
         struct cuda_rig rig = { .precision = precision };
         rig.launch = (struct cuda_launch){ .precision = precision, .failure = &rig.failure };

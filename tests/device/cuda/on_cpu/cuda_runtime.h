@@ -168,6 +168,16 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(
                       [](void *of) { (*(decltype(call) *)of)(); }, &call);
 }
 
+struct cudaFuncAttributes {
+    int maxThreadsPerBlock;
+};
+
+template <class Kernel>
+static inline cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *, Kernel *kernel)
+{
+    return gpu_load((const void *)kernel);
+}
+
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
 
 template <class Kernel>

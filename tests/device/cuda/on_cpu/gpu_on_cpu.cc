@@ -19,7 +19,7 @@
 
 struct dim3 threadIdx, blockIdx, blockDim, gridDim;
 
-enum { MOST_THREADS = 1024, STACK_BYTES = 256 << 10, MOST_KERNELS = 64, MOST_SHARED = 16 };
+enum { MOST_THREADS = 1024, STACK_BYTES = 256 << 10, MOST_KERNELS = 256, MOST_SHARED = 16 };
 enum state { READY, AT_BARRIER, AT_EXCHANGE, ENDED };
 
 struct fiber {
@@ -29,6 +29,11 @@ struct fiber {
     int line;            // where it waits
     uint64_t passed[2];  // of its exchanges, the even and the odd ones: nobody is two ahead of another
     unsigned exchanges;
+};
+
+struct kernel {
+    const void *function;
+    size_t shared_bytes;  // that it may have
 };
 
 static struct gpu {
@@ -50,11 +55,8 @@ static struct gpu {
     unsigned seen_count;
     void *dynamic_shared;
 
-    struct {
-        const void *kernel;
-        size_t bytes;
-    } allowed[MOST_KERNELS];
-    unsigned allowed_count;
+    struct kernel loaded[MOST_KERNELS];
+    unsigned loaded_count;
 } gpu;
 
 extern "C" void gpu_set_order(enum gpu_order order, uint64_t seed)
@@ -270,34 +272,43 @@ static void run_block(size_t shared_bytes)
         gpu_fail("threads of a block wait for others that ended or wait elsewhere");
 }
 
-static size_t allowed_for(const void *kernel)
+static struct kernel *find_loaded(const void *function)
 {
-    for (unsigned i = 0; i < gpu.allowed_count; i++)
-        if (gpu.allowed[i].kernel == kernel)
-            return gpu.allowed[i].bytes;
-    return 48 << 10;
+    for (unsigned i = 0; i < gpu.loaded_count; i++)
+        if (gpu.loaded[i].function == function)
+            return &gpu.loaded[i];
+    return NULL;
+}
+
+extern "C" cudaError_t gpu_load(const void *kernel)
+{
+    if (find_loaded(kernel))
+        return cudaSuccess;
+    if (gpu.loaded_count == MOST_KERNELS)
+        abort();
+    gpu.loaded[gpu.loaded_count++] = { kernel, 48 << 10 };
+    return cudaSuccess;
 }
 
 extern "C" cudaError_t gpu_allow_shared(const void *kernel, size_t bytes)
 {
-    if (bytes > 99 << 10)
+    struct kernel *loaded = find_loaded(kernel);
+    if (!loaded || bytes > 99 << 10)
         return cudaErrorInvalidValue;
-    unsigned i = 0;
-    while (i < gpu.allowed_count && gpu.allowed[i].kernel != kernel)
-        i++;
-    if (i == MOST_KERNELS)
-        abort();
-    if (i == gpu.allowed_count)
-        gpu.allowed_count++;
-    gpu.allowed[i] = { kernel, bytes };
+    loaded->shared_bytes = bytes;
     return cudaSuccess;
 }
 
 extern "C" cudaError_t gpu_launch(unsigned blocks, unsigned threads, size_t shared_bytes, const void *kernel,
                                   void (*call)(void *argument), void *argument)
 {
+    const struct kernel *loaded = find_loaded(kernel);
+    if (!loaded) {
+        gpu_fail("a kernel is launched that cuda_load_kernels() does not load");
+        return cudaErrorInvalidValue;
+    }
     if (blocks == 0 || blocks > INT32_MAX || threads == 0 || threads > MOST_THREADS || threads % 32 != 0
-        || shared_bytes > allowed_for(kernel)) {
+        || shared_bytes > loaded->shared_bytes) {
         gpu_fail("a launch of a shape that no GPU takes");
         return cudaErrorInvalidConfiguration;
     }

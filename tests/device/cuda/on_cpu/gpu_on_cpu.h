@@ -26,6 +26,8 @@ void gpu_close(void);
 
 // --- for cuda_runtime.h ---------------------------------------------------------------
 
+// What is launched must have been loaded before.
+cudaError_t gpu_load(const void *kernel);
 // Runs `call(argument)` for every thread of every block.
 cudaError_t gpu_launch(unsigned blocks, unsigned threads, size_t shared_bytes, const void *kernel,
                        void (*call)(void *argument), void *argument);
