@@ -314,6 +314,17 @@ static void run_attention_backward(const struct bench *b)
                               values(b->x), b->workspace);
 }
 
+static uint64_t workspace_bytes(const struct bench *bench, const struct attention *shape)
+{
+    struct attention_bytes bytes;
+    struct error error = { 0 };
+    if (!attention_bytes(bench->device, shape, &bytes, &error)) {
+        fprintf(stderr, "%s\n", error.text);
+        exit(3);
+    }
+    return bytes.forward > bytes.backward ? bytes.forward : bytes.backward;
+}
+
 static void print_attention(struct bench *bench, const struct attention *shape)
 {
     const size_t rows = shape->batch * shape->heads * shape->sequence;
@@ -325,7 +336,7 @@ static void print_attention(struct bench *bench, const struct attention *shape)
     bench->y = memory(bench, width);
     bench->z = memory(bench, width);
     bench->log_sums = memory(bench, rows * sizeof(float));
-    bench->workspace = memory(bench, attention_workspace_bytes(shape));
+    bench->workspace = memory(bench, workspace_bytes(bench, shape));
     const double forward = best_ns(bench, run_attention), backward = best_ns(bench, run_attention_backward);
     char name[64];
     snprintf(name, sizeof name, "%zu x %zu, %zu heads of %zu", shape->batch, shape->sequence, shape->heads,

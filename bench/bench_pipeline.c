@@ -37,7 +37,7 @@ static bool make_side(const struct profile *profile, const struct model *model, 
     const struct session_settings settings = { .capacity = TRANSPORT_UNLIMITED, .pin = true,
                                                .optimizer = optimizer_default(OPTIMIZER_ADAMW) };
     side->plan = cluster ? plan_search(&request, error) : NULL;
-    side->layers = side->plan ? model_layers_create(model, &batches, error) : NULL;
+    side->layers = side->plan ? model_layers_create(model, device, &batches, error) : NULL;
     if (side->layers)
         side->pipeline = pipeline_create(side->plan, side->layers->layers, side->layers->layer_count, device, 1,
                                          &settings, error);

@@ -164,13 +164,21 @@ void kernel_embedding_backward(struct queue *queue, const struct embedding *embe
     LAUNCH(queue, embedding_backward, embedding, words_gradient, positions_gradient, out_gradient);
 }
 
-// The largest of what the makers need: sizes are asked before a device is there.
 // The cpu maker takes, for one head at a time, K and V transposed and two blocks
 // of ATTENTION_ROWS rows of scores.
 uint64_t attention_workspace_bytes(const struct attention *attention)
 {
     const uint64_t across = attention_row_floats(attention->sequence);
     return round_to_256((2 * attention->size + 2 * ATTENTION_ROWS) * across * sizeof(float));
+}
+
+bool attention_bytes(struct device *device, const struct attention *attention, struct attention_bytes *bytes,
+                     struct error *error)
+{
+    const uint64_t own = attention_workspace_bytes(attention);
+    (void)device, (void)error;
+    *bytes = (struct attention_bytes){ own, own };
+    return true;
 }
 
 void kernel_attention(struct queue *queue, const struct attention *attention, struct values *out, float *log_sums,

@@ -157,7 +157,15 @@ void kernel_embedding_backward(struct queue *queue, const struct embedding *embe
 struct attention {
     size_t batch, sequence, heads, size;
 };
-uint64_t attention_workspace_bytes(const struct attention *attention);  // of either direction
+// The workspace that kernels of our own take, in either direction.
+uint64_t attention_workspace_bytes(const struct attention *attention);
+// The workspace that the two below take on a device, which may leave attention to a library. Its answer stays the
+// same. Who has not asked may lend too little, which fails the queue. False where the device cannot tell.
+struct attention_bytes {
+    uint64_t forward, backward;
+};
+bool attention_bytes(struct device *device, const struct attention *attention, struct attention_bytes *bytes,
+                     struct error *error);
 void kernel_attention(struct queue *queue, const struct attention *attention, struct values *out, float *log_sums,
                       const struct values *qkv, void *workspace);
 void kernel_attention_backward(struct queue *queue, const struct attention *attention, struct values *qkv_gradient,

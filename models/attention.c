@@ -32,6 +32,20 @@ static struct attention attention_of(const struct layer *layer)
     };
 }
 
+static bool attention_ask(struct layer *layer, struct device *device, struct error *error)
+{
+    const struct attention attention = attention_of(layer);
+    return layer->has_asked = attention_bytes(device, &attention, &layer->attention, error);
+}
+
+// The workspace of attention itself.
+static struct attention_bytes inner_bytes(const struct layer *layer)
+{
+    const struct attention attention = attention_of(layer);
+    const uint64_t own = attention_workspace_bytes(&attention);
+    return layer->has_asked ? layer->attention : (struct attention_bytes){ own, own };
+}
+
 struct attention_saved {
     float *mean, *rstd, *log_sums;
     struct values *qkv, *mixed;
@@ -71,8 +85,7 @@ static struct kind_sizes attention_sizes(const struct layer *layer)
 {
     const uint64_t rows = layer_rows(layer), width = layer->shape.out;
     const uint64_t tensor = layer_bytes(layer, rows * width);
-    const struct attention attention = attention_of(layer);
-    const uint64_t inner = attention_workspace_bytes(&attention);
+    const struct attention_bytes inner = inner_bytes(layer);
     struct walk saved = { 0 }, held = { 0 };
     attention_saved(layer, &saved);
     attention_held(layer, &held);
@@ -81,8 +94,8 @@ static struct kind_sizes attention_sizes(const struct layer *layer)
         .saved_bytes = saved.bytes,
         .input = INPUT_FOR_BOTH,
         .held_bytes = held.bytes,
-        .forward_workspace_bytes = tensor + inner,
-        .input_workspace_bytes = tensor + inner + (layer->shape.dropout > 0 ? tensor : 0),
+        .forward_workspace_bytes = tensor + round_to_256(inner.forward),
+        .input_workspace_bytes = tensor + round_to_256(inner.backward) + (layer->shape.dropout > 0 ? tensor : 0),
         .weight_workspace_bytes = tensor,
         .flops = 8 * rows * width * width + 2 * rows * layer->shape.sequence * width,
     };
@@ -107,7 +120,7 @@ static void attention_forward(const struct layer *layer, const struct layer_pass
     const struct attention_saved saved = attention_saved(layer, &(struct walk){ pass->saved, 0 });
     struct walk work = { pass->workspace, 0 };
     struct values *normed = walk_values(&work, layer, rows * width), *branch = normed;
-    void *inner = walk_bytes(&work, attention_workspace_bytes(&attention));
+    void *inner = walk_bytes(&work, inner_bytes(layer).forward);
 
     kernel_layer_norm(queue, &norm, normed, saved.mean, saved.rstd);
     project(queue, saved.qkv, normed, weights.at[QKV], weights.at[QKV_BIAS], rows, width, 3 * width);
@@ -128,7 +141,7 @@ static void attention_backward_input(const struct layer *layer, const struct lay
     const struct attention_held held = attention_held(layer, &(struct walk){ pass->held, 0 });
     struct walk work = { pass->workspace, 0 };
     struct values *mixed_gradient = walk_values(&work, layer, rows * width);
-    void *inner = walk_bytes(&work, attention_workspace_bytes(&attention));
+    void *inner = walk_bytes(&work, inner_bytes(layer).backward);
     struct values *place = layer->shape.dropout > 0 ? walk_values(&work, layer, rows * width) : NULL;
     const struct values *gradient = gradient_behind_dropout(layer, pass, place);
 
@@ -165,6 +178,7 @@ static void attention_backward_weight(const struct layer *layer, const struct la
 const struct layer_kind layer_attention = {
     .name = "attention",
     .tensors = attention_tensors,
+    .ask = attention_ask,
     .sizes = attention_sizes,
     .forward = attention_forward,
     .backward_input = attention_backward_input,

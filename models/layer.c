@@ -11,6 +11,11 @@ const char *layer_kind_name(const struct layer *layer)
     return layer->kind->name;
 }
 
+bool layer_ask(struct layer *layer, struct device *device, struct error *error)
+{
+    return !layer->kind->ask || layer->kind->ask(layer, device, error);
+}
+
 // Every tensor begins at a multiple of 256 bytes, and its gradient at one of as many or more.
 static uint64_t tensor_end(const struct layer *layer, const struct tensor *tensor)
 {

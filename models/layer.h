@@ -3,7 +3,8 @@
 // A *kind* is written once over device functions; a *layer* is a kind with a name
 // and a shape. A layer has no state and allocates nothing: what it may read and
 // write comes in a pass, and how many bytes of each it needs is known before any
-// device is there. In the words of a profile:
+// device is there; only what a device's own libraries work in, that device must be
+// asked (layer_ask()). In the words of a profile:
 //
 //                 F                      I                          W
 //     reads    parameters, input     parameters, output_gradient,  parameters, held,
@@ -28,7 +29,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "device/device.h"
+#include "device/kernels.h"
 
 struct layer_shape {
     size_t batch, sequence;   // rows = batch * sequence
@@ -48,6 +49,8 @@ struct layer {
     const struct layer_kind *kind;
     uint32_t index;              // in its model
     struct layer_shape shape;
+    bool has_asked;
+    struct attention_bytes attention;  // of one that has asked: its attention's workspace
 };
 
 // The kinds. A half-block is norm, branch, dropout and residual, so a block can be
@@ -55,6 +58,10 @@ struct layer {
 extern const struct layer_kind layer_embedding, layer_attention, layer_mlp, layer_head, layer_linear, layer_relu;
 
 const char *layer_kind_name(const struct layer *layer);  // "attention"
+
+// Asks the device that the layer is to run on how much workspace its kernels take there, which sizes and passes then go
+// by. A layer that has not asked may run on those of the `cpu` maker only.
+bool layer_ask(struct layer *layer, struct device *device, struct error *error);
 
 // Whether the backward needs the input: never, for W only, for I and W.
 enum layer_input { INPUT_NEVER, INPUT_FOR_WEIGHT, INPUT_FOR_BOTH };

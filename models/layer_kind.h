@@ -20,6 +20,7 @@ struct kind_sizes {
 struct layer_kind {
     const char *name;
     void (*tensors)(const struct layer *layer, struct tensor *tensors, size_t *count);  // NULL: it has none
+    bool (*ask)(struct layer *layer, struct device *device, struct error *error);  // NULL: it has nothing to ask
     struct kind_sizes (*sizes)(const struct layer *layer);
     void (*forward)(const struct layer *layer, const struct layer_pass *pass);
     void (*backward_input)(const struct layer *layer, const struct layer_pass *pass);

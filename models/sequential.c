@@ -7,6 +7,7 @@
 
 // Where a layer finds its things; offsets into flat buffers of all layers.
 struct station {
+    struct layer layer;  // which has asked the device
     uint64_t first;  // of its parameters: gradient and state of number i are float i
     void *saved;
     void *output;
@@ -41,7 +42,7 @@ static uint64_t lay_out(struct sequential *s, void *base)
     s->second = walk_bytes(&walk, floats);
     s->master = model->sizes.precision == PRECISION_FP32 ? NULL : walk_bytes(&walk, floats);
     for (size_t i = 0; i < model->layer_count; i++) {
-        const struct layer_sizes sizes = layer_sizes(&model->layers[i]);
+        const struct layer_sizes sizes = layer_sizes(&s->stations[i].layer);
         s->stations[i].first = first;
         s->stations[i].saved = walk_bytes(&walk, sizes.saved_bytes);
         s->stations[i].output = walk_bytes(&walk, sizes.output_bytes);
@@ -73,6 +74,16 @@ static void initialize(struct sequential *s)
         kernel_widen(s->queue, s->master, s->weights, floats / sizeof(float));
 }
 
+static bool ask(struct sequential *s, struct error *error)
+{
+    bool good = true;
+    for (size_t i = 0; good && i < s->model->layer_count; i++) {
+        s->stations[i].layer = s->model->layers[i];
+        good = layer_ask(&s->stations[i].layer, s->device, error);
+    }
+    return good;
+}
+
 struct sequential *sequential_create(struct device *device, const struct model *model, uint32_t micro_batches,
                                      uint64_t seed, struct error *error)
 {
@@ -86,7 +97,7 @@ struct sequential *sequential_create(struct device *device, const struct model *
     s->micro_batches = micro_batches;
     s->seed = seed;
     s->queue = queue_create(device, error);
-    s->memory = s->queue ? device_allocate(device, lay_out(s, NULL), error) : NULL;
+    s->memory = s->queue && ask(s, error) ? device_allocate(device, lay_out(s, NULL), error) : NULL;
     if (!s->memory) {
         sequential_free(s);
         return NULL;
@@ -137,7 +148,7 @@ static void forward(struct sequential *s, const int32_t *tokens, const int32_t *
         struct layer_pass pass = pass_of(s, i, micro_batch, loss_scale);
         pass.training = training;
         pass.loss = loss;
-        layer_forward(&s->model->layers[i], &pass);
+        layer_forward(&s->stations[i].layer, &pass);
     }
 }
 
@@ -148,7 +159,7 @@ static void backward(struct sequential *s, uint32_t micro_batch, float loss_scal
         pass.training = true;
         pass.output_gradient = s->gradient[(i + 1) % 2];
         pass.input_gradient = s->gradient[i % 2];
-        layer_backward(&s->model->layers[i], &pass);
+        layer_backward(&s->stations[i].layer, &pass);
     }
 }
 

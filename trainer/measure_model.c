@@ -34,7 +34,7 @@ static struct profile *measure_on(const char *spec, const struct model *model, s
                                   struct error *error)
 {
     const struct batch_settings settings = { .batches = BATCHES_RANDOM, .seed = 1, .samples = 1 };
-    struct model_layers *layers = model_layers_create(model, &settings, error);
+    struct model_layers *layers = model_layers_create(model, device, &settings, error);
     struct measured_chain *chain =
         layers ? measured_chain_create(layers->layers, layers->layer_count, device, error) : NULL;
     char *label = chain ? device_label(device, error) : NULL;

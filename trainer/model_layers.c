@@ -8,7 +8,7 @@
 
 // What a layer's functions find behind `self`.
 struct layer_binding {
-    const struct layer *layer;
+    struct layer layer;  // which has asked the device
     struct batch_settings settings;
     size_t rows, sequence;
     int32_t *tokens, *targets;  // of the micro-batch at hand, per copy; only where needed
@@ -53,7 +53,7 @@ static void fetch(const struct layer_binding *binding, const struct weir_pass *p
     else
         text_data_held_batch(settings->text, pass->micro_batch, binding->rows, binding->sequence, tokens, targets);
     queue_upload(pass->queue, (char *)pass->workspace + binding->batch_at,
-                 binding->layer->kind == &layer_head ? targets : tokens,
+                 binding->layer.kind == &layer_head ? targets : tokens,
                  binding->rows * binding->sequence * sizeof(int32_t));
 }
 
@@ -90,9 +90,9 @@ static bool forward(void *self, const struct weir_pass *pass, struct weir_error 
         fetch(binding, pass);
         own.tokens = own.targets = (const int32_t *)((char *)pass->workspace + binding->batch_at);
     }
-    if (binding->layer->kind == &layer_head)
+    if (binding->layer.kind == &layer_head)
         own.loss = pass->loss;
-    layer_forward(binding->layer, &own);
+    layer_forward(&binding->layer, &own);
     return true;
 }
 
@@ -101,7 +101,7 @@ static bool backward(void *self, const struct weir_pass *pass, struct weir_error
     (void)error;
     const struct layer_binding *binding = self;
     const struct layer_pass own = pass_of(binding, pass);
-    layer_backward(binding->layer, &own);
+    layer_backward(&binding->layer, &own);
     return true;
 }
 
@@ -110,7 +110,7 @@ static bool backward_input(void *self, const struct weir_pass *pass, struct weir
     (void)error;
     const struct layer_binding *binding = self;
     const struct layer_pass own = pass_of(binding, pass);
-    layer_backward_input(binding->layer, &own);
+    layer_backward_input(&binding->layer, &own);
     return true;
 }
 
@@ -119,7 +119,7 @@ static bool backward_weight(void *self, const struct weir_pass *pass, struct wei
     (void)error;
     const struct layer_binding *binding = self;
     const struct layer_pass own = pass_of(binding, pass);
-    layer_backward_weight(binding->layer, &own);
+    layer_backward_weight(&binding->layer, &own);
     return true;
 }
 
@@ -127,17 +127,17 @@ static bool initialize(void *self, void *queue, void *parameters, struct weir_er
 {
     (void)error;
     const struct layer_binding *binding = self;
-    layer_initialize(binding->layer, queue, parameters, binding->settings.seed);
+    layer_initialize(&binding->layer, queue, parameters, binding->settings.seed);
     return true;
 }
 
 static size_t find_undecayed(struct layer_binding *binding)
 {
     struct tensor tensors[LAYER_TENSORS];
-    const size_t count = layer_tensors(binding->layer, tensors);
+    const size_t count = layer_tensors(&binding->layer, tensors);
     size_t found = 0;
     for (size_t i = 0; i < count; i++) {
-        const uint64_t size = precision_bytes(binding->layer->shape.precision), first = tensors[i].offset * size;
+        const uint64_t size = precision_bytes(binding->layer.shape.precision), first = tensors[i].offset * size;
         if (!tensors[i].decays)
             binding->undecayed[found++] =
                 (struct weir_range){ first, first + tensors[i].rows * tensors[i].columns * size };
@@ -147,15 +147,15 @@ static size_t find_undecayed(struct layer_binding *binding)
 
 static struct weir_layer layer_of(struct layer_binding *binding)
 {
-    const struct layer_sizes sizes = layer_sizes(binding->layer);
+    const struct layer_sizes sizes = layer_sizes(&binding->layer);
     static const enum weir_input_kept kept[] = {
         [INPUT_NEVER] = WEIR_INPUT_KEPT_NONE,
         [INPUT_FOR_WEIGHT] = WEIR_INPUT_KEPT_WEIGHT,
         [INPUT_FOR_BOTH] = WEIR_INPUT_KEPT_BOTH,
     };
     return (struct weir_layer){
-        .name = binding->layer->name,
-        .kind = layer_kind_name(binding->layer),
+        .name = binding->layer.name,
+        .kind = layer_kind_name(&binding->layer),
         .parameter_bytes = sizes.parameter_bytes,
         .output_bytes = sizes.output_bytes,
         .saved_bytes = sizes.saved_bytes,
@@ -175,19 +175,21 @@ static struct weir_layer layer_of(struct layer_binding *binding)
     };
 }
 
-static bool bind(struct layer_binding *binding, const struct model *model, size_t index,
-                 const struct batch_settings *settings)
+static bool bind(struct layer_binding *binding, const struct model *model, size_t index, struct device *device,
+                 const struct batch_settings *settings, struct error *error)
 {
     const struct layer *layer = &model->layers[index];
-    *binding = (struct layer_binding){ .layer = layer, .settings = *settings, .rows = model->sizes.micro_batch,
+    *binding = (struct layer_binding){ .layer = *layer, .settings = *settings, .rows = model->sizes.micro_batch,
                                        .sequence = model->sizes.sequence };
-    binding->batch_at = layer_sizes(layer).workspace_bytes;
+    if (!layer_ask(&binding->layer, device, error))
+        return false;
+    binding->batch_at = layer_sizes(&binding->layer).workspace_bytes;
     if (layer->kind != &layer_embedding && layer->kind != &layer_head)
         return true;
     const size_t copies = settings->copies > 0 ? settings->copies : 1;
     binding->tokens = calloc(copies * binding->rows * binding->sequence, sizeof binding->tokens[0]);
     binding->targets = calloc(copies * binding->rows * binding->sequence, sizeof binding->targets[0]);
-    return binding->tokens && binding->targets;
+    return (binding->tokens && binding->targets) || error_no_memory(error, "the layers of a model");
 }
 
 struct batch_settings batch_settings_for(const struct schedule *schedule, uint64_t seed)
@@ -207,8 +209,8 @@ bool batch_settings_of(const struct plan *plan, uint32_t runs, uint64_t seed, st
     return true;
 }
 
-struct model_layers *model_layers_create(const struct model *model, const struct batch_settings *settings,
-                                         struct error *error)
+struct model_layers *model_layers_create(const struct model *model, struct device *device,
+                                         const struct batch_settings *settings, struct error *error)
 {
     struct model_layers *made = calloc(1, sizeof *made);
     if (made) {
@@ -217,16 +219,15 @@ struct model_layers *model_layers_create(const struct model *model, const struct
         made->layers = calloc(model->layer_count, sizeof made->layers[0]);
         made->bindings = calloc(model->layer_count, sizeof made->bindings[0]);
     }
-    bool good = made && made->layers && made->bindings;
+    bool good = (made && made->layers && made->bindings) || error_no_memory(error, "the layers of a model");
     for (size_t l = 0; good && l < model->layer_count; l++) {
-        good = bind(&made->bindings[l], model, l, settings);
+        good = bind(&made->bindings[l], model, l, device, settings, error);
         if (good)
             made->layers[l] = layer_of(&made->bindings[l]);
         if (good && model->layers[l].shape.tied)
             made->layers[l].tied = &made->layers[0];
     }
     if (!good) {
-        error_no_memory(error, "the layers of a model");
         model_layers_free(made);
         return NULL;
     }

@@ -38,9 +38,10 @@ struct batch_settings batch_settings_for(const struct schedule *schedule, uint64
 bool batch_settings_of(const struct plan *plan, uint32_t runs, uint64_t seed, struct batch_settings *settings,
                        struct error *error);
 
-// The model is borrowed. Freed by model_layers_free().
-struct model_layers *model_layers_create(const struct model *model, const struct batch_settings *settings,
-                                         struct error *error);
+// For the device that they are to run on, which is asked what workspace its kernels take. The model is borrowed. Freed
+// by model_layers_free().
+struct model_layers *model_layers_create(const struct model *model, struct device *device,
+                                         const struct batch_settings *settings, struct error *error);
 void model_layers_free(struct model_layers *layers);
 
 #endif

@@ -224,7 +224,7 @@ static bool hold_out(struct training *training, struct train_result *result, str
     struct twin *twin = NULL;
     bool good = true;
     if (evaluates(training)) {
-        layers = model_layers_create(training->model, &batches, error);
+        layers = model_layers_create(training->model, training->device, &batches, error);
         twin = layers ? twin_create(layers->layers, layers->layer_count, training->device, &settings, error) : NULL;
         good = twin != NULL;
     }
@@ -272,7 +272,8 @@ static bool prepare(struct training *training, struct error *error)
     batches.text = settings->text;
     training->samples = batches.samples;
     training->device = device_open(settings->place.device, error);
-    training->layers = training->device ? model_layers_create(training->model, &batches, error) : NULL;
+    training->layers =
+        training->device ? model_layers_create(training->model, training->device, &batches, error) : NULL;
     if (training->layers)
         training->pipeline = pipeline_create(plan, training->layers->layers, training->layers->layer_count,
                                              training->device, training->iterations, &session, error);

@@ -27,7 +27,6 @@ static void pair_clear(struct pair *pair)
 {
     twin_free(pair->twin);  // which has the pipeline's schedule
     pipeline_free(pair->pipeline);
-    device_close(pair->device);
     free(pair->first_of_stage);
     free(pair->losses);
 }
@@ -41,9 +40,6 @@ static bool make_pair(const struct plan *plan, uint32_t steps, struct pair *pair
                                          .self = pair->place.self };
     settings.optimizer.decay = 0.1f;
     pair->runs = plan->weights == WEIGHTS_FLUSH || pair->schedule ? 1 : steps;
-    pair->device = device_open(pair->place.device, error);
-    if (!pair->device)
-        return false;
     pair->pipeline = pair->schedule ? pipeline_create_on(pair->schedule, plan, pair->ours, pair->layer_count,
                                                          pair->device, &settings, error)
                                     : pipeline_create(plan, pair->ours, pair->layer_count, pair->device, pair->runs,
@@ -154,8 +150,11 @@ static bool verify_pair(struct pair *pair, const struct plan *plan, uint32_t ste
 bool verify_layers(const struct plan *plan, const struct weir_layer *ours, const struct weir_layer *theirs,
                    size_t layer_count, uint32_t steps, struct verification *result, struct error *error)
 {
-    struct pair pair = { .place = { .device = "cpu" }, .ours = ours, .theirs = theirs, .layer_count = layer_count };
-    return verify_pair(&pair, plan, steps, result, error);
+    struct pair pair = { .device = device_open("cpu", error), .ours = ours, .theirs = theirs,
+                         .layer_count = layer_count };
+    const bool good = pair.device && verify_pair(&pair, plan, steps, result, error);
+    device_close(pair.device);
+    return good;
 }
 
 // Of a model, with what its micro-batches are drawn from.
@@ -163,16 +162,18 @@ static bool verify_model(const struct schedule *schedule, const struct plan *pla
                          const struct run_place *place, const struct batch_settings *batches, uint32_t steps,
                          struct verification *result, struct error *error)
 {
-    struct model_layers *ours = model_layers_create(model, batches, error);
-    struct model_layers *theirs = ours ? model_layers_create(model, batches, error) : NULL;
+    struct device *device = device_open(place->device, error);
+    struct model_layers *ours = device ? model_layers_create(model, device, batches, error) : NULL;
+    struct model_layers *theirs = ours ? model_layers_create(model, device, batches, error) : NULL;
     bool good = theirs != NULL;
     if (good) {
-        struct pair pair = { .schedule = schedule, .place = *place, .ours = ours->layers,
+        struct pair pair = { .schedule = schedule, .place = *place, .device = device, .ours = ours->layers,
                              .theirs = theirs->layers, .layer_count = ours->layer_count };
         good = verify_pair(&pair, plan, steps, result, error);
     }
     model_layers_free(ours);
     model_layers_free(theirs);
+    device_close(device);
     return good;
 }
 

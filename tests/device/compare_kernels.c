@@ -199,16 +199,26 @@ static void run_embedding(struct trial *t)
                               gradient);
 }
 
+static struct attention_bytes workspace_of(struct trial *t, const struct attention *shape)
+{
+    struct attention_bytes bytes;
+    if (attention_bytes(t->device, shape, &bytes, &t->error))
+        return bytes;
+    fprintf(stderr, "%s\n", t->error.text);
+    exit(2);
+}
+
 static void run_attention(struct trial *t)
 {
     const struct attention shape = { .batch = 2, .sequence = t->rows, .heads = 3, .size = t->columns >= 128 ? 64 : 32 };
     const size_t count = shape.batch * shape.sequence * shape.heads * shape.size;
     struct values *qkv = values(t, 3 * count), *gradient = values(t, count), *out = output(t, VALUES, count, "out");
     float *log_sums = output(t, FLOATS, shape.batch * shape.heads * shape.sequence, "log_sums");
-    void *workspace = output(t, BYTES, attention_workspace_bytes(&shape), NULL);
-    kernel_attention(t->queue, &shape, out, log_sums, qkv, workspace);
-    kernel_attention_backward(t->queue, &shape, output(t, VALUES, 3 * count, "qkv_gradient"), gradient, out, log_sums,
-                              qkv, workspace);
+    const struct attention_bytes workspace = workspace_of(t, &shape);
+    kernel_attention(t->queue, &shape, out, log_sums, qkv, output(t, BYTES, workspace.forward, NULL));
+    struct values *qkv_gradient = output(t, VALUES, 3 * count, "qkv_gradient");
+    kernel_attention_backward(t->queue, &shape, qkv_gradient, gradient, out, log_sums, qkv,
+                              output(t, BYTES, workspace.backward, NULL));
 }
 
 static void run_cross_entropy(struct trial *t)

@@ -160,7 +160,12 @@ static struct buffer *begun(struct trial *trial, size_t count, const char *name)
 static void set_up(struct run *run, struct trial *trial, const struct layer *layer)
 {
     const size_t rows = layer->shape.batch * layer->shape.sequence;
-    *run = (struct run){ .trial = trial, .layer = *layer, .sizes = layer_sizes(layer) };
+    *run = (struct run){ .trial = trial, .layer = *layer };
+    if (!layer_ask(&run->layer, trial->device, &trial->error)) {
+        fprintf(stderr, "%s\n", trial->error.text);
+        exit(2);
+    }
+    run->sizes = layer_sizes(&run->layer);
     run->in_count = layer->kind == &layer_embedding ? 0 : rows * layer->shape.in;
     run->out_count = layer->kind == &layer_head ? 0 : rows * layer->shape.out;
     run->tied_count = layer->shape.tied ? layer->shape.vocabulary * layer->shape.in : 0;

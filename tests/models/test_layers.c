@@ -29,6 +29,7 @@ static const struct kind_row *row_now;  // the row that the rig's check is about
 
 static struct layer layer_of(const struct rig *rig, const struct kind_row *row, uint64_t trial)
 {
+    struct error error = { 0 };
     struct layer layer = { .name = "it", .kind = row->kind, .index = 3 };
     layer.shape = (struct layer_shape){
         // From trial 3 on every tensor is larger than the 256 bytes it is rounded to.
@@ -37,6 +38,7 @@ static struct layer layer_of(const struct rig *rig, const struct kind_row *row, 
         .vocabulary = 11, .branches = 4, .dropout = row->dropout,
         .precision = device_precision(rig->device), .tied = row->tied,
     };
+    assert_good(layer_ask(&layer, rig->device, &error), error);
     return layer;
 }
 

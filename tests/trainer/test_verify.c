@@ -252,10 +252,13 @@ static void other_weights_are_seen(void **state)
     uint64_t seed = 1;
     cut(&made, model, &seed, false);
     struct batch_settings batches = { .batches = BATCHES_RANDOM, .seed = 1, .samples = 3 };
-    struct model_layers *ours = model_layers_create(model, &batches, &error);
+    struct device *device = device_open("cpu", &error);
+    assert_good(device, error);
+    struct model_layers *ours = model_layers_create(model, device, &batches, &error);
     batches.seed = 2;
-    struct model_layers *theirs = model_layers_create(model, &batches, &error);
+    struct model_layers *theirs = model_layers_create(model, device, &batches, &error);
     assert_good(ours && theirs, error);
+    device_close(device);
 
     struct verification result;
     assert_good(verify_layers(&made.plan, ours->layers, theirs->layers, model->layer_count, 1, &result, &error), error);
