@@ -176,9 +176,8 @@ bool attention_bytes(struct device *device, const struct attention *attention, s
                      struct error *error)
 {
     const uint64_t own = attention_workspace_bytes(attention);
-    (void)device, (void)error;
     *bytes = (struct attention_bytes){ own, own };
-    return true;
+    return !device->functions->attention_bytes || device->functions->attention_bytes(device, attention, bytes, error);
 }
 
 void kernel_attention(struct queue *queue, const struct attention *attention, struct values *out, float *log_sums,

@@ -122,6 +122,10 @@ struct device_functions {
     void (*download)(struct queue *queue, void *host, const void *from, uint64_t bytes);
     void (*call)(struct queue *queue, queue_function *function, const void *arguments, size_t bytes);
 
+    // Of attention_bytes(): what our own kernels take stands there already. NULL: it has no others.
+    bool (*attention_bytes)(struct device *device, const struct attention *attention, struct attention_bytes *bytes,
+                            struct error *error);
+
     const struct communicator_functions *communicators;  // NULL: it has none
     const struct capture_functions *captures;            // of devices that record
 };

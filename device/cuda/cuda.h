@@ -44,12 +44,16 @@ struct cuda_clock {
     uint64_t due_ns;  // when the next anchor is
 };
 
+struct cudnn;  // cuda_attention.c
+
 struct cuda_device {
     int ordinal;
     bool tf32;
     bool is_seen;  // its memory is the host's, which the GPU reaches over its bus: slow, and seen from both sides
     bool is_registered;  // its memory is of a kind that NCCL can register, and is registered where messages pass
     struct cuda_clock clock;
+    pthread_mutex_t attention_lock;  // guards
+    struct cudnn *attention;         // what attention_bytes() has been asked of (cuda_attention.c)
 };
 
 static inline struct cuda_device *cuda_device_of(const struct device *device)
@@ -84,7 +88,6 @@ static const uint64_t cuda_patience_ns = 600 * (uint64_t)1000000000;  // of wait
 // --- a queue ---------------------------------------------------------------------------
 
 struct cublas;  // cuda_matmul.c
-struct cudnn;   // cuda_attention.c
 
 // Host memory that the device reads and writes by itself. What is uploaded goes into
 // a slot before the call returns, what is downloaded goes through one; a slot is
@@ -146,8 +149,10 @@ struct cublas *cublas_create(struct device *device, struct error *error);
 void cublas_free(struct cublas *cublas);
 void cuda_matmul(struct queue *queue, const struct matmul *matmul);
 
-struct cudnn *cudnn_create(struct device *device, cudaStream_t stream, struct error *error);
+struct cudnn *cudnn_create(cudaStream_t stream, struct error *error);
 void cudnn_free(struct cudnn *cudnn);
+bool cuda_attention_bytes(struct device *device, const struct attention *attention, struct attention_bytes *bytes,
+                          struct error *error);
 // cuDNN's where it takes the shape and the numbers are bfloat16, otherwise launch.h's.
 void cuda_attend(struct queue *queue, const struct attention *attention, struct values *out, float *log_sums,
                  const struct values *qkv, void *workspace);

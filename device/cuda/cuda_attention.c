@@ -1,7 +1,12 @@
 // Attention: by cuDNN where the numbers are bfloat16 and cuDNN has a plan for the shape that
 // repeats its bits, otherwise by our own kernels. Both keep the same logarithms of sums,
-// so either's backward goes with either's forward. A plan is made when its shape is met
-// first in a queue, with a workspace of its own.
+// so either's backward goes with either's forward.
+//
+// A queue makes plans of its own when it meets a shape first: not every engine lets two threads run one plan at a time
+// (cuDNN's release notes, limitations). The device makes one more, when it is asked for the workspace
+// (attention_bytes()); all are made of one graph by one heuristic, so all want as much:
+//
+//     workspace   | cuDNN's | D of each row |      of a backward; a forward has the first part only
 #include <assert.h>
 #include <cudnn.h>
 #include <float.h>
@@ -19,13 +24,10 @@ struct entry {
     bool is_backward;
     bool is_refused;  // cuDNN has none: our own kernels
     struct cudnn_plan plan;
-    char *workspace;
-    uint64_t workspace_bytes;
-    uint64_t row_sums_at;  // in the workspace
+    uint64_t row_sums_at, workspace_bytes;
 };
 
 struct cudnn {
-    struct device *device;
     cudnnHandle_t handle;
     struct entry *entries;
     size_t count;
@@ -33,14 +35,13 @@ struct cudnn {
 
 // --- opening and closing -----------------------------------------------------------------
 
-struct cudnn *cudnn_create(struct device *device, cudaStream_t stream, struct error *error)
+struct cudnn *cudnn_create(cudaStream_t stream, struct error *error)
 {
     struct cudnn *cudnn = calloc(1, sizeof *cudnn);
     if (!cudnn) {
-        error_no_memory(error, "a queue");
+        error_no_memory(error, "attention");
         return NULL;
     }
-    cudnn->device = device;
     cudnnStatus_t status = cudnnCreate(&cudnn->handle);
     if (status == CUDNN_STATUS_SUCCESS)
         status = cudnnSetStream(cudnn->handle, stream);
@@ -55,10 +56,8 @@ void cudnn_free(struct cudnn *cudnn)
 {
     if (!cudnn)
         return;
-    for (size_t i = 0; i < cudnn->count; i++) {
+    for (size_t i = 0; i < cudnn->count; i++)
         cudnn_plan_clear(&cudnn->entries[i].plan);
-        cuda_give_workspace(cudnn->device, cudnn->entries[i].workspace, cudnn->entries[i].workspace_bytes);
-    }
     free(cudnn->entries);
     if (cudnn->handle)
         cudnnDestroy(cudnn->handle);
@@ -67,19 +66,16 @@ void cudnn_free(struct cudnn *cudnn)
 
 // --- plans by shape ----------------------------------------------------------------------
 
-static bool take_workspace(struct cudnn *cudnn, struct entry *entry, struct error *error)
+static void count_workspace(struct entry *entry)
 {
     const struct attention *shape = &entry->shape;
-    entry->row_sums_at = round_to_256((uint64_t)entry->plan.workspace_bytes);
-    entry->workspace_bytes = entry->row_sums_at + shape->batch * shape->heads * shape->sequence * sizeof(float);
-    void *memory;
-    if (!cuda_take_workspace(cudnn->device, &memory, entry->workspace_bytes, error))
-        return false;
-    entry->workspace = memory;
-    return true;
+    entry->workspace_bytes = (uint64_t)entry->plan.workspace_bytes;
+    entry->row_sums_at = round_to_256(entry->workspace_bytes);
+    if (entry->is_backward)
+        entry->workspace_bytes = entry->row_sums_at + shape->batch * shape->heads * shape->sequence * sizeof(float);
 }
 
-static bool fill_entry(struct cudnn *cudnn, struct entry *entry, struct error *error)
+static bool fill_entry(struct entry *entry, cudnnHandle_t handle, struct error *error)
 {
     struct cudnn_graph graph = { 0 };
     struct error reason = { 0 };
@@ -87,57 +83,112 @@ static bool fill_entry(struct cudnn *cudnn, struct entry *entry, struct error *e
         cudnn_attention_backward(&graph, &entry->shape);
     else
         cudnn_attention_forward(&graph, &entry->shape);
-    const cudnnStatus_t status = cudnn_plan_make(&entry->plan, &graph, cudnn->handle, NULL, &reason);
+    const cudnnStatus_t status = cudnn_plan_make(&entry->plan, &graph, handle, NULL, &reason);
     cudnn_graph_clear(&graph);
     entry->is_refused = cudnn_has_none(status);
-    if (entry->is_refused)
-        return true;
-    return status == CUDNN_STATUS_SUCCESS ? take_workspace(cudnn, entry, error)
-                                          : error_set_kind(error, ERROR_MACHINE, "%s", reason.text);
+    if (status == CUDNN_STATUS_SUCCESS)
+        count_workspace(entry);
+    return status == CUDNN_STATUS_SUCCESS || entry->is_refused
+        || error_set_kind(error, ERROR_MACHINE, "%s", reason.text);
 }
 
-static bool is_like(const struct entry *entry, const struct attention *shape, bool is_backward)
+static struct entry *find(const struct cudnn *cudnn, const struct attention *shape, bool is_backward)
 {
-    return entry->is_backward == is_backward && entry->shape.batch == shape->batch
-        && entry->shape.sequence == shape->sequence && entry->shape.heads == shape->heads
-        && entry->shape.size == shape->size;
+    for (size_t i = 0; i < cudnn->count; i++) {
+        struct entry *entry = &cudnn->entries[i];
+        if (entry->is_backward == is_backward && entry->shape.batch == shape->batch
+            && entry->shape.sequence == shape->sequence && entry->shape.heads == shape->heads
+            && entry->shape.size == shape->size)
+            return entry;
+    }
+    return NULL;
 }
 
-// The queue's handles. NULL after failing the queue.
-static struct cudnn *handles_of(struct queue *queue)
+// NULL where cuDNN fails otherwise than by having none.
+static struct entry *make(struct cudnn *cudnn, const struct attention *shape, bool is_backward, struct error *error)
 {
-    struct cuda_queue *own = cuda_queue_of(queue);
-    struct error error = { 0 };
-    if (!own->cudnn && !(own->cudnn = cudnn_create(queue->device, own->launch.stream, &error)))
-        queue_fail(queue, error.text);
-    return own->cudnn;
-}
-
-// NULL after failing the queue.
-static const struct entry *find(struct queue *queue, const struct attention *shape, bool is_backward)
-{
-    struct cudnn *cudnn = handles_of(queue);
-    for (size_t i = 0; cudnn && i < cudnn->count; i++)
-        if (is_like(&cudnn->entries[i], shape, is_backward))
-            return &cudnn->entries[i];
-    if (!cudnn)
-        return NULL;
     struct entry *grown = realloc(cudnn->entries, (cudnn->count + 1) * sizeof *grown);
-    struct error error = { 0 };
     if (!grown) {
-        queue_fail(queue, "no memory for attention");
+        error_no_memory(error, "attention");
         return NULL;
     }
     cudnn->entries = grown;
     struct entry *entry = &grown[cudnn->count];
     *entry = (struct entry){ .shape = *shape, .is_backward = is_backward };
-    if (!fill_entry(cudnn, entry, &error)) {
+    if (!fill_entry(entry, cudnn->handle, error)) {
         cudnn_plan_clear(&entry->plan);
-        queue_fail(queue, error.text);
         return NULL;
     }
     cudnn->count++;
     return entry;
+}
+
+// --- what a device tells -----------------------------------------------------------------
+
+// cuDNN reads 16 bytes at a time.
+static bool is_for_cudnn(const struct device *device, const struct attention *shape)
+{
+    return device->precision == PRECISION_BF16 && shape->size % 8 == 0;
+}
+
+static bool tell(struct cuda_device *own, const struct attention *shape, bool is_backward, uint64_t *bytes,
+                 struct error *error)
+{
+    if (!own->attention && !(own->attention = cudnn_create(NULL, error)))
+        return false;
+    const struct entry *entry = find(own->attention, shape, is_backward);
+    if (!entry && !(entry = make(own->attention, shape, is_backward, error)))
+        return false;
+    if (!entry->is_refused)
+        *bytes = entry->workspace_bytes;
+    return true;
+}
+
+bool cuda_attention_bytes(struct device *device, const struct attention *shape, struct attention_bytes *bytes,
+                          struct error *error)
+{
+    struct cuda_device *own = cuda_device_of(device);
+    if (!is_for_cudnn(device, shape))
+        return true;
+    cuda_enter(device);
+    pthread_mutex_lock(&own->attention_lock);
+    const bool good = tell(own, shape, false, &bytes->forward, error)
+                   && tell(own, shape, true, &bytes->backward, error);
+    pthread_mutex_unlock(&own->attention_lock);
+    return good;
+}
+
+// Whether whoever asked has been told of as much as this queue's plan wants.
+static bool was_told(struct device *device, const struct entry *wanted)
+{
+    struct cuda_device *own = cuda_device_of(device);
+    pthread_mutex_lock(&own->attention_lock);
+    const struct entry *told = own->attention ? find(own->attention, &wanted->shape, wanted->is_backward) : NULL;
+    const bool is_enough = wanted->is_refused || wanted->workspace_bytes <= (told ? told->workspace_bytes : 0);
+    pthread_mutex_unlock(&own->attention_lock);
+    return is_enough;
+}
+
+// --- plans of a queue --------------------------------------------------------------------
+
+// NULL after failing the queue.
+static const struct entry *entry_of(struct queue *queue, const struct attention *shape, bool is_backward)
+{
+    struct cuda_queue *own = cuda_queue_of(queue);
+    struct error error = { 0 };
+    struct entry *entry = own->cudnn ? find(own->cudnn, shape, is_backward) : NULL;
+    if (entry)
+        return entry;
+    if (own->cudnn || (own->cudnn = cudnn_create(own->launch.stream, &error)))
+        entry = make(own->cudnn, shape, is_backward, &error);
+    if (entry && was_told(queue->device, entry))
+        return entry;
+    char size[NUMBER_SIZE];
+    if (entry)
+        error_set(&error, "attention by cuDNN takes a workspace of %s, and its caller was told of less",
+                  bytes_format(entry->workspace_bytes, size));
+    queue_fail(queue, error.text);
+    return NULL;
 }
 
 // --- running ---------------------------------------------------------------------------------
@@ -147,7 +198,8 @@ struct binding {
     const void *address;
 };
 
-static void run(struct queue *queue, const struct entry *entry, const struct binding *bindings, size_t count)
+static void run(struct queue *queue, const struct entry *entry, const struct binding *bindings, size_t count,
+                void *workspace)
 {
     enum { MOST = 16 };
     int64_t ids[MOST];
@@ -158,7 +210,7 @@ static void run(struct queue *queue, const struct entry *entry, const struct bin
         addresses[i] = (void *)(uintptr_t)bindings[i].address;
     }
     const cudnnStatus_t status = cudnn_plan_run(&entry->plan, cuda_queue_of(queue)->cudnn->handle, ids, addresses,
-                                                count, entry->workspace);
+                                                count, workspace);
     if (status == CUDNN_STATUS_SUCCESS)
         return;
     char sentence[200];
@@ -171,27 +223,25 @@ static const struct values *part_of(const struct values *qkv, const struct atten
     return values_at(qkv, PRECISION_BF16, part * shape->heads * shape->size);
 }
 
-// cuDNN reads 16 bytes at a time.
-static bool is_for_cudnn(struct queue *queue, const struct attention *shape, const void *const addresses[],
-                         size_t count)
+static bool are_for_cudnn(const void *const addresses[], size_t count)
 {
-    bool is = queue->device->precision == PRECISION_BF16 && shape->size % 8 == 0;
-    for (size_t i = 0; is && i < count; i++)
-        is = (uintptr_t)addresses[i] % 16 == 0;
-    return is;
+    for (size_t i = 0; i < count; i++)
+        if ((uintptr_t)addresses[i] % 16 != 0)
+            return false;
+    return true;
 }
 
 static const float lowest = -FLT_MAX, one = 1;
 
 static bool forward_by_cudnn(struct queue *queue, const struct attention *shape, struct values *out, float *log_sums,
-                             const struct values *qkv)
+                             const struct values *qkv, void *workspace)
 {
-    const void *const addresses[] = { out, log_sums, qkv };
-    const struct entry *entry = NULL;
-    if (is_for_cudnn(queue, shape, addresses, 3) && (entry = find(queue, shape, false)) == NULL)
-        return true;  // the queue has failed
-    if (!entry || entry->is_refused)
+    const void *const addresses[] = { out, log_sums, qkv, workspace };
+    if (!is_for_cudnn(queue->device, shape) || !are_for_cudnn(addresses, sizeof addresses / sizeof addresses[0]))
         return false;
+    const struct entry *entry = entry_of(queue, shape, false);
+    if (!entry || entry->is_refused)
+        return !entry;  // the queue has failed
     const float scale = 1 / sqrtf((float)shape->size);
     const struct binding bindings[] = {
         { ATTENTION_Q, part_of(qkv, shape, 0) }, { ATTENTION_K, part_of(qkv, shape, 1) },
@@ -199,20 +249,20 @@ static bool forward_by_cudnn(struct queue *queue, const struct attention *shape,
         { ATTENTION_LOG_SUMS, log_sums },        { ATTENTION_SCALE, &scale },
         { ATTENTION_LOWEST, &lowest },
     };
-    run(queue, entry, bindings, sizeof bindings / sizeof bindings[0]);
+    run(queue, entry, bindings, sizeof bindings / sizeof bindings[0], workspace);
     return true;
 }
 
 static bool backward_by_cudnn(struct queue *queue, const struct attention *shape, struct values *qkv_gradient,
                               const struct values *out_gradient, const struct values *out, const float *log_sums,
-                              const struct values *qkv)
+                              const struct values *qkv, void *workspace)
 {
-    const void *const addresses[] = { qkv_gradient, out_gradient, out, log_sums, qkv };
-    const struct entry *entry = NULL;
-    if (is_for_cudnn(queue, shape, addresses, 5) && (entry = find(queue, shape, true)) == NULL)
-        return true;  // the queue has failed
-    if (!entry || entry->is_refused)
+    const void *const addresses[] = { qkv_gradient, out_gradient, out, log_sums, qkv, workspace };
+    if (!is_for_cudnn(queue->device, shape) || !are_for_cudnn(addresses, sizeof addresses / sizeof addresses[0]))
         return false;
+    const struct entry *entry = entry_of(queue, shape, true);
+    if (!entry || entry->is_refused)
+        return !entry;  // the queue has failed
     const float scale = 1 / sqrtf((float)shape->size);
     const struct binding bindings[] = {
         { ATTENTION_Q, part_of(qkv, shape, 0) },
@@ -226,10 +276,10 @@ static bool backward_by_cudnn(struct queue *queue, const struct attention *shape
         { ATTENTION_Q_GRADIENT, part_of(qkv_gradient, shape, 0) },
         { ATTENTION_K_GRADIENT, part_of(qkv_gradient, shape, 1) },
         { ATTENTION_V_GRADIENT, part_of(qkv_gradient, shape, 2) },
-        { ATTENTION_ROW_SUMS, entry->workspace + entry->row_sums_at },
+        { ATTENTION_ROW_SUMS, (char *)workspace + entry->row_sums_at },
         { ATTENTION_ONE, &one },
     };
-    run(queue, entry, bindings, sizeof bindings / sizeof bindings[0]);
+    run(queue, entry, bindings, sizeof bindings / sizeof bindings[0], workspace);
     return true;
 }
 
@@ -237,7 +287,7 @@ void cuda_attend(struct queue *queue, const struct attention *shape, struct valu
                  const struct values *qkv, void *workspace)
 {
     const struct cuda_launch *launch = cuda_launch_of(queue);
-    if (!forward_by_cudnn(queue, shape, out, log_sums, qkv))
+    if (!forward_by_cudnn(queue, shape, out, log_sums, qkv, workspace))
         cuda_check(queue, cuda_attention(launch, shape, out, log_sums, qkv, workspace), "attention");
 }
 
@@ -246,7 +296,7 @@ void cuda_attend_backward(struct queue *queue, const struct attention *shape, st
                           const struct values *qkv, void *workspace)
 {
     const struct cuda_launch *launch = cuda_launch_of(queue);
-    if (!backward_by_cudnn(queue, shape, qkv_gradient, out_gradient, out, log_sums, qkv))
+    if (!backward_by_cudnn(queue, shape, qkv_gradient, out_gradient, out, log_sums, qkv, workspace))
         cuda_check(queue, cuda_attention_backward(launch, shape, qkv_gradient, out_gradient, out, log_sums, qkv,
                                                   workspace),
                    "the backward of attention");

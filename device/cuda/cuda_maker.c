@@ -119,7 +119,8 @@ static bool open_with(struct device *device, const struct wish *wish, struct err
 {
     struct cuda_device *own = device->own;
     *own = (struct cuda_device){ .ordinal = (int)wish->ordinal, .tf32 = wish->tf32, .is_seen = wish->seen,
-                                 .is_registered = wish->registered };
+                                 .is_registered = wish->registered,
+                                 .attention_lock = PTHREAD_MUTEX_INITIALIZER };
     device->kernels = &cuda_kernels;
     device->precision = wish->bf16 ? PRECISION_BF16 : PRECISION_FP32;
     device->runs_ahead = true;
@@ -152,6 +153,8 @@ static void cuda_close(struct device *device)
         return;
     cuda_enter(device);
     cuda_clock_close(cuda_device_of(device));
+    cudnn_free(cuda_device_of(device)->attention);
+    pthread_mutex_destroy(&cuda_device_of(device)->attention_lock);
     free(device->own);
 }
 
@@ -235,6 +238,7 @@ const struct device_functions cuda_functions = {
     .upload = cuda_upload,
     .download = cuda_download,
     .call = cuda_refuse_call,
+    .attention_bytes = cuda_attention_bytes,
     .communicators = &cuda_communicators,
     .captures = &cuda_captures,
 };

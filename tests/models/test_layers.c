@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "device/maker.h"
 #include "tests/device/kernel_rig.h"
 #include "tests/models/slow_gradients.h"
 
@@ -341,6 +342,103 @@ static void b_is_i_and_then_w_bit_for_bit(void **state)
     rig_try_everywhere(check_halves, 6);
 }
 
+// --- workspace that a device's attention takes ------------------------------------------
+
+static const struct attention_bytes odd = { 1001, 77777 };
+static const struct kernel_functions *computing;  // the cpu's, behind those that are played
+static float poison_now;
+
+static bool tell_odd(struct device *device, const struct attention *attention, struct attention_bytes *bytes,
+                     struct error *error)
+{
+    (void)device, (void)attention, (void)error;
+    *bytes = odd;
+    return true;
+}
+
+// Nobody else has been there, and nobody misses what was there.
+static void use_up(void *workspace, uint64_t bytes)
+{
+    unsigned char *at = workspace, poison[sizeof poison_now];
+    memcpy(poison, &poison_now, sizeof poison);
+    for (uint64_t i = 0; i < bytes; i++)
+        if (at[i] != poison[i % sizeof poison])
+            fail_msg("byte %zu of %zu that attention works in is in use", (size_t)i, (size_t)bytes);
+    memset(workspace, 0x5c, bytes);
+}
+
+static void attend_elsewhere(struct queue *queue, const struct attention *attention, struct values *out,
+                             float *log_sums, const struct values *qkv, void *workspace)
+{
+    void *own = malloc(attention_workspace_bytes(attention));
+    assert_non_null(own);
+    use_up(workspace, odd.forward);
+    computing->attention(queue, attention, out, log_sums, qkv, own);
+    free(own);
+}
+
+static void attend_elsewhere_backward(struct queue *queue, const struct attention *attention,
+                                      struct values *qkv_gradient, const struct values *out_gradient,
+                                      const struct values *out, const float *log_sums, const struct values *qkv,
+                                      void *workspace)
+{
+    void *own = malloc(attention_workspace_bytes(attention));
+    assert_non_null(own);
+    use_up(workspace, odd.backward);
+    computing->attention_backward(queue, attention, qkv_gradient, out_gradient, out, log_sums, qkv, own);
+    free(own);
+}
+
+// The same passes on a device whose attention takes odd numbers of bytes.
+static void run_oddly(struct rig *rig, struct stand *s, bool in_halves)
+{
+    struct error error = { 0 };
+    const struct device_functions *functions = rig->device->functions;
+    struct device_functions telling = *functions;
+    struct kernel_functions playing = *rig->device->kernels;
+    computing = rig->device->kernels;
+    poison_now = rig->poison;
+    telling.attention_bytes = tell_odd;
+    playing.attention = attend_elsewhere;
+    playing.attention_backward = attend_elsewhere_backward;
+    rig->device->functions = &telling;
+    rig->device->kernels = &playing;
+    assert_good(layer_ask(&s->layer, rig->device, &error), error);
+    s->sizes = layer_sizes(&s->layer);
+    run_forward(rig, s);
+    if (in_halves)
+        run_halves(rig, s, true);
+    else
+        run_backward(rig, s);
+    rig->device->functions = functions;
+    rig->device->kernels = computing;
+}
+
+static void check_odd_workspace(struct rig *rig, uint64_t trial)
+{
+    const struct layer layer = layer_of(rig, row_now, trial);
+    const struct attention attention = { layer.shape.batch, layer.shape.sequence, layer.shape.heads,
+                                         layer.shape.out / layer.shape.heads };
+    const uint64_t own = attention_workspace_bytes(&attention);
+    struct stand plain = stand_up(rig, &layer);
+    run_forward(rig, &plain);
+    run_backward(rig, &plain);
+    struct stand s = plain;
+    run_oddly(rig, &s, trial % 2);
+    rig_settle(rig);
+    assert_int_equal(s.sizes.workspace_bytes, plain.sizes.workspace_bytes - own + 1024);
+    assert_int_equal(s.sizes.backward_workspace_bytes, plain.sizes.backward_workspace_bytes - own + 304 * 256);
+    assert_memory_equal(s.output, plain.output, s.out_count * sizeof(float));
+    assert_memory_equal(s.input_gradient, plain.input_gradient, s.in_count * sizeof(float));
+    assert_memory_equal(s.gradients, plain.gradients, s.sizes.gradient_bytes);
+}
+
+static void attention_works_in_what_the_device_says_it_takes(void **state)
+{
+    row_now = *state;
+    rig_try("cpu", check_odd_workspace, 4);
+}
+
 // --- the rest -------------------------------------------------------------------------
 
 static void check_evaluation(struct rig *rig, uint64_t trial)
@@ -440,8 +538,8 @@ static void half_blocks_keep_what_they_say(void **state)
 
 int main(void)
 {
-    struct CMUnitTest tests[3 * KINDS + 2];
-    char names[3 * KINDS][64];
+    struct CMUnitTest tests[3 * KINDS + 4];
+    char names[3 * KINDS + 2][64];
     size_t count = 0;
     for (size_t i = 0; i < KINDS; i++) {
         snprintf(names[count], sizeof names[0], "%s: gradients equal finite differences", kind_rows[i].name);
@@ -455,6 +553,12 @@ int main(void)
         snprintf(names[count], sizeof names[0], "%s: parameters start by seed and index", kind_rows[i].name);
         tests[count] = (struct CMUnitTest){ .name = names[count], .initial_state = &kind_rows[i],
                                             .test_func = parameters_start_by_seed_and_index_with_zeros_in_the_gaps };
+        count++;
+    }
+    for (size_t i = 2; i < 4; i++) {
+        snprintf(names[count], sizeof names[0], "%s works in what the device says it takes", kind_rows[i].name);
+        tests[count] = (struct CMUnitTest){ .name = names[count], .initial_state = &kind_rows[i],
+                                            .test_func = attention_works_in_what_the_device_says_it_takes };
         count++;
     }
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(nothing_is_dropped_outside_training);

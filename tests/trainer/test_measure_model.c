@@ -3,8 +3,12 @@
 #include <string.h>
 
 #include "common/number.h"
+#include "device/maker.h"
+#include "partitioner/plan_search.h"
 #include "profiler/lint.h"
+#include "runtime/pipeline.h"
 #include "tests/test.h"
+#include "trainer/model_layers.h"
 #include "trainer/model_spec.h"
 
 static const char spec[] = "gpt-nano,width=32,heads=2,blocks=1,sequence=16,micro_batch=2";
@@ -73,6 +77,84 @@ static void a_profile_has_the_models_layers_and_sizes(void **state)
     device_close(device);
 }
 
+// --- what a device's attention takes ------------------------------------------------------
+
+// More than the cpu's own, which play it, make use of.
+static bool tell_more(struct device *device, const struct attention *attention, struct attention_bytes *bytes,
+                      struct error *error)
+{
+    (void)device, (void)attention, (void)error;
+    bytes->forward += 1000;
+    bytes->backward = 10 << 20;
+    return true;
+}
+
+static struct plan *plan_of(const struct profile *profile, uint64_t memory_bytes)
+{
+    struct error error = { 0 };
+    struct cluster *cluster = cluster_uniform(1, memory_bytes, 0, 1000000000, &error);
+    assert_good(cluster, error);
+    const struct search_request request = { .profile = profile, .cluster = cluster, .schedule = "1f1b", .ranks = 1,
+                                            .chunks = 1, .micro_batches = 2, .holding.optimizer = OPTIMIZER_ADAMW };
+    struct plan *plan = plan_search(&request, &error);
+    assert_good(plan, error);
+    cluster_free(cluster);
+    return plan;
+}
+
+// A step of the plan on the device; how much memory the rank took. 0 with the error where it was refused.
+static uint64_t run_plan(const struct plan *plan, const struct model *model, struct device *device, struct error *error)
+{
+    const struct batch_settings batches = { .batches = BATCHES_RANDOM, .seed = 1, .samples = plan->micro_batches };
+    const struct session_settings settings = { .capacity = TRANSPORT_UNLIMITED,
+                                               .optimizer = optimizer_default(OPTIMIZER_ADAMW) };
+    struct model_layers *layers = model_layers_create(model, device, &batches, error);
+    assert_good(layers, *error);
+    struct pipeline *pipeline =
+        pipeline_create(plan, layers->layers, layers->layer_count, device, 1, &settings, error);
+    uint64_t bytes = 0;
+    if (pipeline) {
+        assert_good(session_step(pipeline->session, error), *error);
+        bytes = session_slab_bytes(pipeline->session, 0);
+    }
+    pipeline_free(pipeline);
+    model_layers_free(layers);
+    return bytes;
+}
+
+static void what_a_devices_attention_takes_is_in_profile_plan_and_memory(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    const struct measure_options options = measure_usual_options();
+    const struct attention attention = { .batch = 2, .sequence = 16, .heads = 2, .size = 16 };
+    const uint64_t own = round_to_256(attention_workspace_bytes(&attention)), tensor = 2 * 16 * 32 * sizeof(float);
+    struct device *cpu = open_cpu(), *device = open_cpu();
+    struct device_functions telling = *device->functions;
+    telling.attention_bytes = tell_more;
+    device->functions = &telling;
+    struct profile *profile = measure_model(spec, device, &options, NULL, &error);
+    assert_good(profile, error);
+    assert_int_equal(profile->layers[1].workspace_bytes, tensor + round_to_256(own + 1000));
+    assert_true(profile->layers[1].backward_workspace_bytes > 10 << 20);
+
+    struct plan *plan = plan_of(profile, (uint64_t)1 << 30);
+    const uint64_t peak_bytes = plan->stages[0].memory.peak_bytes;
+    struct model *model = model_from_spec(spec, PRECISION_FP32, &error);
+    assert_good(model, error);
+    assert_true(peak_bytes > 10 << 20);
+    device_memory_reset_peak(device);
+    assert_int_equal(run_plan(plan, model, device, &error), peak_bytes);
+    assert_int_equal(device_memory(device).peak_bytes, peak_bytes);
+    assert_int_equal(run_plan(plan, model, cpu, &error), 0);
+    assert_non_null(strstr(error.text, "partition anew"));
+    model_free(model);
+    plan_free(plan);
+    profile_free(profile);
+    device_close(device);
+    device_close(cpu);
+}
+
 static void what_was_measured_is_told_beside_the_profile(void **state)
 {
     (void)state;
@@ -116,6 +198,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST_ROW(a_profile_has_the_models_layers_and_sizes, &type_rows[0]),
         TEST_ROW(a_profile_has_the_models_layers_and_sizes, &type_rows[1]),
+        cmocka_unit_test(what_a_devices_attention_takes_is_in_profile_plan_and_memory),
         cmocka_unit_test(what_was_measured_is_told_beside_the_profile),
         cmocka_unit_test(a_model_that_is_not_there_is_an_error),
     };

@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <string.h>
 
+#include "device/cuda/cuda.h"
 #include "tests/test.h"
 
 static const struct attention of_gpt2 = { .batch = 8, .sequence = 1024, .heads = 12, .size = 64 };
@@ -119,6 +120,112 @@ static void cudnn_has_plans_for(void **state)
     cudnnBackendDestroyDescriptor(chip);
 }
 
+// --- the workspace of a plan -------------------------------------------------------------------
+
+static cudnnBackendDescriptor_t made(cudnnBackendDescriptorType_t type)
+{
+    cudnnBackendDescriptor_t descriptor = NULL;
+    assert_int_equal(cudnnBackendCreateDescriptor(type, &descriptor), CUDNN_STATUS_SUCCESS);
+    return descriptor;
+}
+
+static void set(cudnnBackendDescriptor_t descriptor, cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
+                int64_t count, const void *values)
+{
+    assert_int_equal(cudnnBackendSetAttribute(descriptor, name, type, count, values), CUDNN_STATUS_SUCCESS);
+}
+
+// Of cuDNN's first suggestion, which says it ahead of the plan.
+static int64_t suggested_workspace(const struct attention *shape, bool is_backward, cudnnBackendDescriptor_t chip)
+{
+    const cudnnBackendHeurMode_t mode = CUDNN_HEUR_MODE_A;
+    struct cudnn_graph graph = { 0 };
+    int64_t count = 0, bytes = -1;
+    (is_backward ? cudnn_attention_backward : cudnn_attention_forward)(&graph, shape);
+    cudnnBackendDescriptor_t whole = made(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+    cudnnBackendDescriptor_t heuristic = made(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+    cudnnBackendDescriptor_t first = made(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+    set(whole, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, (int64_t)graph.operation_count,
+        graph.operations);
+    assert_int_equal(cudnnBackendFinalize(whole), CUDNN_STATUS_SUCCESS);
+    set(heuristic, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &whole);
+    set(heuristic, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
+    set(heuristic, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &chip);
+    assert_int_equal(cudnnBackendFinalize(heuristic), CUDNN_STATUS_SUCCESS);
+    cudnnBackendGetAttribute(heuristic, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count,
+                             &first);
+    cudnnBackendGetAttribute(first, CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &count, &bytes);
+    cudnnBackendDestroyDescriptor(first);
+    cudnnBackendDestroyDescriptor(heuristic);
+    cudnnBackendDestroyDescriptor(whole);
+    cudnn_graph_clear(&graph);
+    return bytes;
+}
+
+// Why attention's workspace is among a plan's bytes: 403 MB for 16 sequences of GPT-2.
+static void a_backward_keeps_dp_in_its_workspace(void **state)
+{
+    (void)state;
+    const struct attention shape = { 16, 1024, 12, 64 };
+    if (cudnnGetVersion() / 100 != 919)
+        TEST_SKIP("this is of cuDNN 9.19");
+    cudnnBackendDescriptor_t chip = has_driver() ? describe_chip() : NULL;
+    if (!chip)
+        TEST_SKIP("this cuDNN cannot be told of a chip here");
+    assert_int_equal(suggested_workspace(&shape, false, chip), 256);
+    assert_int_equal(suggested_workspace(&shape, true, chip), 2 * 16 * 12 * 1024 * 1024 + 256);
+    cudnnBackendDestroyDescriptor(chip);
+}
+
+// --- what a device tells of its workspace ----------------------------------------------------
+
+static struct own_row {
+    const char *name;
+    enum precision precision;
+    struct attention shape;
+} own_rows[] = {
+    { "attention of floats takes what our own kernels take", PRECISION_FP32, { 8, 1024, 12, 64 } },
+    { "attention of heads that cuDNN cannot read, too", PRECISION_BF16, { 2, 64, 2, 20 } },
+};
+
+static struct cuda_device opened_as_far(struct device *device, enum precision precision)
+{
+    *device = (struct device){ .name = "cuda", .functions = &cuda_functions, .precision = precision };
+    return (struct cuda_device){ .attention_lock = PTHREAD_MUTEX_INITIALIZER };
+}
+
+static void our_own_kernels_need_no_cudnn(void **state)
+{
+    const struct own_row *row = *state;
+    struct device device;
+    struct cuda_device own = opened_as_far(&device, row->precision);
+    struct attention_bytes bytes;
+    struct error error = { 0 };
+    device.own = &own;
+    assert_good(attention_bytes(&device, &row->shape, &bytes, &error), error);
+    assert_int_equal(bytes.forward, attention_workspace_bytes(&row->shape));
+    assert_int_equal(bytes.backward, attention_workspace_bytes(&row->shape));
+    assert_null(own.attention);
+}
+
+static void without_a_gpu_cudnn_tells_nothing(void **state)
+{
+    (void)state;
+    int driver = 0;
+    cudaDriverGetVersion(&driver);
+    if (driver != 0)
+        TEST_SKIP("there is a driver here");
+    struct device device;
+    struct cuda_device own = opened_as_far(&device, PRECISION_BF16);
+    struct attention_bytes bytes;
+    struct error error = { 0 };
+    device.own = &own;
+    assert_false(attention_bytes(&device, &of_gpt2, &bytes, &error));
+    assert_memory_equal(error.text, "opening cuDNN failed: ", 22);
+    assert_int_equal(error.kind, ERROR_MACHINE);
+    assert_null(own.attention);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -129,6 +236,10 @@ int main(void)
         TEST_ROW(cudnn_has_plans_for, &shape_rows[1]),
         TEST_ROW(cudnn_has_plans_for, &shape_rows[2]),
         TEST_ROW(cudnn_has_plans_for, &shape_rows[3]),
+        cmocka_unit_test(a_backward_keeps_dp_in_its_workspace),
+        TEST_ROW(our_own_kernels_need_no_cudnn, &own_rows[0]),
+        TEST_ROW(our_own_kernels_need_no_cudnn, &own_rows[1]),
+        cmocka_unit_test(without_a_gpu_cudnn_tells_nothing),
     };
     return cmocka_run_group_tests_name("cudnn_attention", tests, NULL, NULL);
 }

@@ -1,0 +1,279 @@
+// The workspace of attention by cuDNN: what a device tells who asks, and what cuDNN is then given. GPU and cuDNN are
+// played, as far as device/cuda/cuda_attention.c calls them.
+#include <string.h>
+
+#include "device/cuda/cuda.h"
+#include "device/cuda/cudnn_attention.h"
+#include "tests/test.h"
+
+static const struct attention shape = { .batch = 2, .sequence = 128, .heads = 3, .size = 64 };
+static const uint64_t row_sum_bytes = 2 * 128 * 3 * sizeof(float);
+
+// --- what is played ------------------------------------------------------------------------
+
+static struct {
+    int64_t plan_bytes;          // of the next plan
+    cudnnStatus_t status;        // of making it
+    unsigned plans, runs;        // so far
+    unsigned own_runs;           // of our own kernels
+    void *workspace, *row_sums;  // that the last run was given
+} cudnn;
+
+cudnnStatus_t cudnnCreate(cudnnHandle_t *handle)
+{
+    static int opened;
+    *handle = (cudnnHandle_t)(void *)&opened;
+    return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream)
+{
+    (void)handle, (void)stream;
+    return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnDestroy(cudnnHandle_t handle)
+{
+    (void)handle;
+    return CUDNN_STATUS_SUCCESS;
+}
+
+void cudnn_attention_forward(struct cudnn_graph *graph, const struct attention *attention)
+{
+    (void)graph, (void)attention;
+}
+
+void cudnn_attention_backward(struct cudnn_graph *graph, const struct attention *attention)
+{
+    (void)graph, (void)attention;
+}
+
+cudnnStatus_t cudnn_plan_make(struct cudnn_plan *plan, struct cudnn_graph *graph, cudnnHandle_t handle,
+                              cudnnBackendDescriptor_t chip, struct error *error)
+{
+    (void)graph, (void)handle, (void)chip;
+    *plan = (struct cudnn_plan){ .workspace_bytes = cudnn.plan_bytes };
+    cudnn.plans++;
+    if (cudnn.status != CUDNN_STATUS_SUCCESS)
+        error_set_kind(error, ERROR_MACHINE, "cuDNN will not");
+    return cudnn.status;
+}
+
+void cudnn_plan_clear(struct cudnn_plan *plan)
+{
+    *plan = (struct cudnn_plan){ 0 };
+}
+
+cudnnStatus_t cudnn_plan_run(const struct cudnn_plan *plan, cudnnHandle_t handle, const int64_t *ids, void **addresses,
+                             size_t count, void *workspace)
+{
+    (void)plan, (void)handle;
+    cudnn.runs++;
+    cudnn.workspace = workspace;
+    cudnn.row_sums = NULL;
+    for (size_t i = 0; i < count; i++)
+        if (ids[i] == ATTENTION_ROW_SUMS)
+            cudnn.row_sums = addresses[i];
+    return CUDNN_STATUS_SUCCESS;
+}
+
+bool cuda_enter(const struct device *device)
+{
+    (void)device;
+    return true;
+}
+
+const struct cuda_launch *cuda_launch_of(struct queue *queue)
+{
+    return &cuda_queue_of(queue)->launch;
+}
+
+bool cuda_check(struct queue *queue, cudaError_t status, const char *what)
+{
+    (void)queue, (void)status, (void)what;
+    return true;
+}
+
+cudaError_t cuda_attention(const struct cuda_launch *launch, const struct attention *attention, struct values *out,
+                           float *log_sums, const struct values *qkv, void *workspace)
+{
+    (void)launch, (void)attention, (void)out, (void)log_sums, (void)qkv, (void)workspace;
+    cudnn.own_runs++;
+    return cudaSuccess;
+}
+
+cudaError_t cuda_attention_backward(const struct cuda_launch *launch, const struct attention *attention,
+                                    struct values *qkv_gradient, const struct values *out_gradient,
+                                    const struct values *out, const float *log_sums, const struct values *qkv,
+                                    void *workspace)
+{
+    (void)launch, (void)attention, (void)qkv_gradient, (void)out_gradient, (void)out, (void)log_sums, (void)qkv;
+    (void)workspace;
+    cudnn.own_runs++;
+    return cudaSuccess;
+}
+
+// --- a device and a queue --------------------------------------------------------------------
+
+struct bench {
+    struct cuda_device own;
+    struct device device;
+    struct cuda_queue own_queue;
+    struct queue queue;
+    char *memory, *workspace;
+};
+
+static const struct device_functions functions = { .attention_bytes = cuda_attention_bytes };
+
+static void set_up(struct bench *bench)
+{
+    memset(&cudnn, 0, sizeof cudnn);
+    *bench = (struct bench){
+        .own = { .attention_lock = PTHREAD_MUTEX_INITIALIZER },
+        .device = { .functions = &functions, .precision = PRECISION_BF16 },
+    };
+    bench->device.own = &bench->own;
+    bench->queue.device = &bench->device;
+    bench->queue.own = &bench->own_queue;
+    bench->memory = aligned_alloc(256, 1 << 20);
+    assert_non_null(bench->memory);
+    bench->workspace = bench->memory + (1 << 19);
+}
+
+static void clear(struct bench *bench)
+{
+    cudnn_free(bench->own_queue.cudnn);
+    cudnn_free(bench->own.attention);
+    free(bench->memory);
+}
+
+static struct attention_bytes ask(struct bench *bench)
+{
+    struct error error = { 0 };
+    struct attention_bytes bytes;
+    assert_good(attention_bytes(&bench->device, &shape, &bytes, &error), error);
+    return bytes;
+}
+
+static void attend(struct bench *bench, bool is_backward)
+{
+    struct values *values = (struct values *)bench->memory;
+    float *log_sums = (float *)bench->memory;
+    if (is_backward)
+        cuda_attend_backward(&bench->queue, &shape, values, values, values, log_sums, values, bench->workspace);
+    else
+        cuda_attend(&bench->queue, &shape, values, log_sums, values, bench->workspace);
+}
+
+// --- tests -----------------------------------------------------------------------------------
+
+static void a_device_tells_what_cudnns_plans_take(void **state)
+{
+    (void)state;
+    struct bench bench;
+    set_up(&bench);
+    cudnn.plan_bytes = 1000;
+    const struct attention_bytes bytes = ask(&bench), again = ask(&bench);
+    assert_int_equal(bytes.forward, 1000);
+    assert_int_equal(bytes.backward, 1024 + row_sum_bytes);
+    assert_memory_equal(&bytes, &again, sizeof bytes);
+    assert_int_equal(cudnn.plans, 2);  // once in each direction
+    clear(&bench);
+}
+
+static void cudnn_works_where_its_caller_says(void **state)
+{
+    (void)state;
+    struct bench bench;
+    struct error error = { 0 };
+    set_up(&bench);
+    cudnn.plan_bytes = 1000;
+    ask(&bench);
+    attend(&bench, false);
+    assert_ptr_equal(cudnn.workspace, bench.workspace);
+    assert_null(cudnn.row_sums);
+    attend(&bench, true);
+    assert_ptr_equal(cudnn.workspace, bench.workspace);
+    assert_ptr_equal(cudnn.row_sums, bench.workspace + 1024);
+    attend(&bench, true);
+    assert_int_equal(cudnn.runs, 3);
+    assert_int_equal(cudnn.own_runs, 0);
+    assert_int_equal(cudnn.plans, 4);  // two of the device, two of the queue
+    assert_good(queue_report(&bench.queue, &error), error);
+    assert_int_equal(bench.device.memory.workspace_bytes, 0);
+    clear(&bench);
+}
+
+static void who_was_told_of_less_fails(void **state)
+{
+    (void)state;
+    struct bench bench;
+    struct error error = { 0 };
+    set_up(&bench);
+    cudnn.plan_bytes = 1000;
+    ask(&bench);
+    cudnn.plan_bytes = 1001;
+    attend(&bench, false);
+    assert_int_equal(cudnn.runs, 0);
+    assert_false(queue_report(&bench.queue, &error));
+    assert_error(error, "attention by cuDNN takes a workspace of 1001 B, and its caller was told of less");
+    clear(&bench);
+}
+
+static void who_has_not_asked_fails(void **state)
+{
+    (void)state;
+    struct bench bench;
+    struct error error = { 0 };
+    set_up(&bench);
+    attend(&bench, true);
+    assert_int_equal(cudnn.runs, 0);
+    assert_false(queue_report(&bench.queue, &error));
+    assert_error(error, "attention by cuDNN takes a workspace of 3.00 KiB, and its caller was told of less");
+    clear(&bench);
+}
+
+static void where_cudnn_has_no_plan_our_own_kernels_attend(void **state)
+{
+    (void)state;
+    struct bench bench;
+    struct error error = { 0 };
+    set_up(&bench);
+    cudnn.status = CUDNN_STATUS_NOT_SUPPORTED;
+    const struct attention_bytes bytes = ask(&bench);
+    assert_int_equal(bytes.forward, attention_workspace_bytes(&shape));
+    assert_int_equal(bytes.backward, attention_workspace_bytes(&shape));
+    attend(&bench, false);
+    attend(&bench, true);
+    assert_int_equal(cudnn.runs, 0);
+    assert_int_equal(cudnn.own_runs, 2);
+    assert_good(queue_report(&bench.queue, &error), error);
+    clear(&bench);
+}
+
+static void what_is_wrong_with_cudnn_is_told_who_asks(void **state)
+{
+    (void)state;
+    struct bench bench;
+    struct error error = { 0 };
+    struct attention_bytes bytes;
+    set_up(&bench);
+    cudnn.status = CUDNN_STATUS_INTERNAL_ERROR;
+    assert_false(attention_bytes(&bench.device, &shape, &bytes, &error));
+    assert_error(error, "cuDNN will not");
+    assert_int_equal(error.kind, ERROR_MACHINE);
+    clear(&bench);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_device_tells_what_cudnns_plans_take),
+        cmocka_unit_test(cudnn_works_where_its_caller_says),
+        cmocka_unit_test(who_was_told_of_less_fails),
+        cmocka_unit_test(who_has_not_asked_fails),
+        cmocka_unit_test(where_cudnn_has_no_plan_our_own_kernels_attend),
+        cmocka_unit_test(what_is_wrong_with_cudnn_is_told_who_asks),
+    };
+    return cmocka_run_group_tests_name("cuda_workspace", tests, NULL, NULL);
+}
