@@ -51,6 +51,7 @@ struct cuda_device {
     bool tf32;
     bool is_seen;  // its memory is the host's, which the GPU reaches over its bus: slow, and seen from both sides
     bool is_registered;  // its memory is of a kind that NCCL can register, and is registered where messages pass
+    int for_products;    // multiprocessors that matrix products are chosen for; 0: all
     struct cuda_clock clock;
     pthread_mutex_t attention_lock;  // guards
     struct cudnn *attention;         // what attention_bytes() has been asked of (cuda_attention.c)

@@ -1,7 +1,7 @@
 // The maker of "cuda" devices: "cuda", "cuda:1", "cuda:bf16", "cuda:1,tf32"; "cuda:graphs", whose
 // queues record (device.h); "cuda:registered", whose messages NCCL moves without a copy in between
-// where it can; and "cuda:seen", whose memory is the host's, so that tests which look into it run
-// on a GPU as they are.
+// where it can; "cuda:spare=16", whose matrix products leave 16 multiprocessors to messages; and
+// "cuda:seen", whose memory is the host's, so that tests which look into it run on a GPU as they are.
 #include <assert.h>
 #include <cublasLt.h>
 #include <cudnn.h>
@@ -17,20 +17,29 @@ enum { LEAST_CAPABILITY = 8 };  // bfloat16 in the matrix units, cuDNN's attenti
 // --- what a name asks for ------------------------------------------------------------
 
 struct wish {
-    uint64_t ordinal;
+    uint64_t ordinal, spare;
     bool tf32, bf16, fp32, seen, graphs, registered;
 };
 
+static bool is_number(const char *word, size_t length)
+{
+    return length >= 1 && length <= 3 && strspn(word, "0123456789") >= length;
+}
+
 static bool take_word(const char *word, size_t length, struct wish *wish)
 {
+    static const char spare[] = "spare=";
+    const size_t front = strlen(spare);
     static const char *const names[] = { "tf32", "bf16", "fp32", "seen", "graphs", "registered" };
     bool *const flags[] = { &wish->tf32, &wish->bf16, &wish->fp32, &wish->seen, &wish->graphs, &wish->registered };
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (strlen(names[i]) == length && memcmp(names[i], word, length) == 0)
             return *flags[i] = true;
-    if (length == 0 || length > 3 || strspn(word, "0123456789") < length)
+    const bool spares = length > front && memcmp(spare, word, front) == 0;
+    const char *number = spares ? word + front : word;
+    if (!is_number(number, length - (size_t)(number - word)))
         return false;
-    wish->ordinal = strtoul(word, NULL, 10);
+    *(spares ? &wish->spare : &wish->ordinal) = strtoul(number, NULL, 10);
     return true;
 }
 
@@ -42,7 +51,7 @@ static bool read_wish(const char *detail, struct wish *wish, struct error *error
         if (!take_word(at, length, wish) || (at[length] && !at[length + 1]))
             return error_set(error,
                              "there is no device cuda:%s (behind the colon stand a GPU's number, tf32, bf16, graphs,"
-                             " seen and registered, such as cuda:1 and cuda:0,bf16)",
+                             " registered, spare=N and seen, such as cuda:1 and cuda:0,bf16)",
                              detail);
         at += length + (at[length] != '\0');
     }
@@ -88,9 +97,26 @@ static bool find_gpu(uint64_t ordinal, struct error *error)
                      count - 1);
 }
 
-// The chip's name and the versions that results may depend on.
-static bool describe(struct device *device, int ordinal, struct error *error)
+// On fewer multiprocessors products may add up in another order, so the description says it.
+static bool spare_some(struct device *device, int multiprocessors, int spare, struct error *error)
 {
+    struct cuda_device *own = cuda_device_of(device);
+    char words[64];
+    if (spare == 0)
+        return true;
+    if (spare >= multiprocessors)
+        return error_set(error, "device cuda:%d has %d multiprocessors, so spare=%d leaves matrix products none",
+                         own->ordinal, multiprocessors, spare);
+    own->for_products = multiprocessors - spare;
+    snprintf(words, sizeof words, ", products on %d", own->for_products);
+    strncat(device->description, words, sizeof device->description - strlen(device->description) - 1);
+    return true;
+}
+
+// The chip's name and the versions that results may depend on.
+static bool describe(struct device *device, const struct wish *wish, struct error *error)
+{
+    const int ordinal = (int)wish->ordinal;
     struct cudaDeviceProp chip;
     int driver = 0, runtime = 0;
     if (!cuda_good(cudaGetDeviceProperties(&chip, ordinal), "device cuda: reading a GPU's properties", error)
@@ -110,7 +136,7 @@ static bool describe(struct device *device, int ordinal, struct error *error)
     if (cuda_device_of(device)->is_registered)
         strncat(device->description, ", memory by NCCL",
                 sizeof device->description - strlen(device->description) - 1);
-    return true;
+    return spare_some(device, chip.multiProcessorCount, (int)wish->spare, error);
 }
 
 // --- opening and closing ----------------------------------------------------------------------
@@ -125,7 +151,7 @@ static bool open_with(struct device *device, const struct wish *wish, struct err
     device->precision = wish->bf16 ? PRECISION_BF16 : PRECISION_FP32;
     device->runs_ahead = true;
     device->records = wish->graphs;
-    return describe(device, own->ordinal, error)
+    return describe(device, wish, error)
         // The primary context is made here: one for the process, whatever else uses CUDA in it.
         && cuda_good(cudaInitDevice(own->ordinal, 0, 0), "device cuda: starting the GPU", error)
         && cuda_good(cudaSetDevice(own->ordinal), "device cuda: choosing the GPU", error)

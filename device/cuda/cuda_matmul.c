@@ -31,6 +31,7 @@ struct cublas {
     cublasLtHandle_t handle;
     cudaDataType_t values;
     cublasComputeType_t compute;
+    int32_t multiprocessors;  // as the device's for_products
     void *workspace;
     struct prepared *prepared;
     size_t count, capacity;
@@ -54,6 +55,7 @@ struct cublas *cublas_create(struct device *device, struct error *error)
     const bool tf32 = cuda_device_of(device)->tf32;
     cublas->device = device;
     cublas->values = device->precision == PRECISION_BF16 ? CUDA_R_16BF : CUDA_R_32F;
+    cublas->multiprocessors = cuda_device_of(device)->for_products;
     cublas->compute = tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
     if (good(cublasLtCreate(&cublas->handle), "opening cuBLASLt", error)
         && cuda_take_workspace(device, &cublas->workspace, WORKSPACE_BYTES, error))
@@ -144,6 +146,9 @@ static cublasStatus_t describe(const struct cublas *cublas, struct prepared *pre
         status = set(prepared->operation, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second);
     if (status == CUBLAS_STATUS_SUCCESS)
         status = set(prepared->operation, CUBLASLT_MATMUL_DESC_EPILOGUE, &end, sizeof end);
+    if (status == CUBLAS_STATUS_SUCCESS && cublas->multiprocessors > 0)
+        status = set(prepared->operation, CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, &cublas->multiprocessors,
+                     sizeof cublas->multiprocessors);
     if (status == CUBLAS_STATUS_SUCCESS && product->has_gelu)
         status = set(prepared->operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &product->result.leading,
                      sizeof product->result.leading);

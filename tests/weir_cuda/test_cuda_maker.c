@@ -9,16 +9,22 @@ static struct name_row {
     const char *detail, *sentence;
 } name_rows[] = {
     { "a word that is none is refused", "fast",
-      "there is no device cuda:fast (behind the colon stand a GPU's number, tf32, bf16, graphs, seen and registered, such as cuda:1"
+      "there is no device cuda:fast (behind the colon stand a GPU's number, tf32, bf16, graphs, registered, spare=N and seen, such as cuda:1"
       " and cuda:0,bf16)" },
     { "a comma wants a word behind it", "1,",
-      "there is no device cuda:1, (behind the colon stand a GPU's number, tf32, bf16, graphs, seen and registered, such as cuda:1"
+      "there is no device cuda:1, (behind the colon stand a GPU's number, tf32, bf16, graphs, registered, spare=N and seen, such as cuda:1"
       " and cuda:0,bf16)" },
     { "and one in front", ",bf16",
-      "there is no device cuda:,bf16 (behind the colon stand a GPU's number, tf32, bf16, graphs, seen and registered, such as cuda:1"
+      "there is no device cuda:,bf16 (behind the colon stand a GPU's number, tf32, bf16, graphs, registered, spare=N and seen, such as cuda:1"
       " and cuda:0,bf16)" },
     { "a number is not negative", "-1",
-      "there is no device cuda:-1 (behind the colon stand a GPU's number, tf32, bf16, graphs, seen and registered, such as cuda:1"
+      "there is no device cuda:-1 (behind the colon stand a GPU's number, tf32, bf16, graphs, registered, spare=N and seen, such as cuda:1"
+      " and cuda:0,bf16)" },
+    { "what is to be spared is a number", "spare=few",
+      "there is no device cuda:spare=few (behind the colon stand a GPU's number, tf32, bf16, graphs, registered, spare=N and seen, such as cuda:1"
+      " and cuda:0,bf16)" },
+    { "and is said", "spare=",
+      "there is no device cuda:spare= (behind the colon stand a GPU's number, tf32, bf16, graphs, registered, spare=N and seen, such as cuda:1"
       " and cuda:0,bf16)" },
     { "tf32 is of fp32", "0,bf16,tf32",
       "there is no device cuda:0,bf16,tf32 (tf32 is a way to multiply fp32; a device has one of bf16 and fp32)" },
@@ -49,7 +55,7 @@ static void without_a_driver_the_sentence_says_which(void **state)
         TEST_SKIP("there is a driver here");
     struct device device;
     struct error error = { 0 };
-    assert_false(open_device(&device, "1,bf16", &error));
+    assert_false(open_device(&device, "1,bf16,spare=16", &error));
     assert_error(error, "device cuda needs NVIDIA's driver, which is not installed here (CUDA 13.0 needs driver 580 or"
                         " later; nvidia-smi tells which there is)");
     assert_int_equal(error.kind, ERROR_MACHINE);
@@ -86,6 +92,8 @@ int main(void)
         TEST_ROW(a_bad_name_is_refused, &name_rows[2]),
         TEST_ROW(a_bad_name_is_refused, &name_rows[3]),
         TEST_ROW(a_bad_name_is_refused, &name_rows[4]),
+        TEST_ROW(a_bad_name_is_refused, &name_rows[5]),
+        TEST_ROW(a_bad_name_is_refused, &name_rows[6]),
         cmocka_unit_test(without_a_driver_the_sentence_says_which),
         cmocka_unit_test(a_bad_status_is_a_sentence_with_cuda_s_text),
         cmocka_unit_test(every_kernel_is_in_the_table),
