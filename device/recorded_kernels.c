@@ -43,7 +43,7 @@ EQUAL_IF(matmul, transpose_a, transpose_b, m, n, k, a, b, c, sums, lda, ldb, ldc
 EQUAL_IF(layer_norm, in, gain, offset, rows, columns)
 EQUAL_IF(embedding, tokens, rows, sequence, columns, vocabulary)
 EQUAL_IF(attention, batch, sequence, heads, size)
-EQUAL_IF(cross_entropy, logits, targets, rows, columns, scale)
+EQUAL_IF(cross_entropy, logits, targets, rows, columns, stride, scale)
 EQUAL_IF(optimizer_span, next, weights, master, gradients, first, second, count)
 EQUAL_IF(dropout, probability)                // but for the key,
 EQUAL_IF(adamw, beta1, beta2, epsilon)        // what adamw_factors() come of,

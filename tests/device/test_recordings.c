@@ -369,6 +369,28 @@ static void a_replayed_kernel_can_fail(void **state)
     bench_close(bench);
 }
 
+static void a_loss_whose_rows_lie_further_apart_is_another_one(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    struct bench *bench = bench_open("cpu:queued,graphs");
+    struct cross_entropy loss = { .logits = values_of(bench, 0), .targets = (int32_t *)bench->buffers[1], .rows = 2,
+                                  .columns = 4, .scale = 1 };
+    float *sum = bench->buffers[2], *log_sums = bench->buffers[3];
+    const size_t strides[] = { 4, 4, 6 };
+    queue_zero(bench->queue, bench->buffers[1], sizeof(int32_t) * loss.rows);
+    for (size_t pass = 0; pass < 3; pass++) {
+        loss.stride = strides[pass];
+        queue_record_begin(bench->queue, bench->recorded[0]);
+        kernel_cross_entropy(bench->queue, &loss, sum, log_sums);
+        kernel_cross_entropy_backward(bench->queue, &loss, values_of(bench, 4), log_sums);
+        assert_int_equal(queue_record_end(bench->queue), pass == 1);
+        assert_good(queue_wait(bench->queue, &error), error);
+        recorded_prepare(bench->recorded[0], bench->queue);
+    }
+    bench_close(bench);
+}
+
 static void devices_that_do_not_record_do_everything_all_the_same(void **state)
 {
     (void)state;
@@ -404,6 +426,7 @@ int main(void)
         cmocka_unit_test(what_always_changes_is_given_as_it_comes),
         cmocka_unit_test(a_queue_that_fails_within_a_recording_says_so),
         cmocka_unit_test(a_replayed_kernel_can_fail),
+        cmocka_unit_test(a_loss_whose_rows_lie_further_apart_is_another_one),
         cmocka_unit_test(devices_that_do_not_record_do_everything_all_the_same),
         cmocka_unit_test(a_device_that_does_each_thing_at_once_has_nothing_to_replay),
     };
