@@ -346,21 +346,17 @@ static void bf16_attention_backward(struct queue *queue, const struct attention 
     CALL(&call, attention_backward, attention, to, gradient, mixed, log_sums, from, workspace);
 }
 
-static struct cross_entropy packed(struct call *call, const struct cross_entropy *loss)
+static struct cross_entropy loss_of(struct call *call, const struct cross_entropy *loss)
 {
     struct cross_entropy own = *loss;
-    float *floats = add_piece(call, NULL, 1, loss->rows * loss->columns, 0);
-    for (size_t row = 0; floats && row < loss->rows; row++)
-        widen(floats + row * loss->columns, values_at(loss->logits, PRECISION_BF16, row * loss->stride), loss->columns);
-    own.logits = (const struct values *)floats;
-    own.stride = loss->columns;
+    own.logits = input(call, loss->logits, reach(loss->rows, loss->columns, loss->stride));
     return own;
 }
 
 static void bf16_cross_entropy(struct queue *queue, const struct cross_entropy *loss, float *sum, float *log_sums)
 {
     struct call call = { .queue = queue };
-    const struct cross_entropy own = packed(&call, loss);
+    const struct cross_entropy own = loss_of(&call, loss);
     CALL(&call, cross_entropy, &own, sum, log_sums);
 }
 
@@ -368,8 +364,8 @@ static void bf16_cross_entropy_backward(struct queue *queue, const struct cross_
                                         struct values *logits_gradient, const float *log_sums)
 {
     struct call call = { .queue = queue };
-    const struct cross_entropy own = packed(&call, loss);
-    struct values *to = output_rows(&call, logits_gradient, loss->rows, loss->columns, loss->stride);
+    const struct cross_entropy own = loss_of(&call, loss);
+    struct values *to = output(&call, logits_gradient, loss->rows * loss->stride);
     CALL(&call, cross_entropy_backward, &own, to, log_sums);
 }
 

@@ -262,6 +262,7 @@ static void cpu_cross_entropy_backward(struct queue *queue, const struct cross_e
         row_exp(gradient, floats_of(loss->logits) + row * loss->stride, loss->columns, 1, log_sums[row]);
         gradient[loss->targets[row]] -= 1;
         cpu_scale(queue, gradient, gradient, loss->scale, loss->columns);
+        memset(gradient + loss->columns, 0, (loss->stride - loss->columns) * sizeof(float));
     }
 }
 

@@ -175,7 +175,8 @@ void kernel_attention_backward(struct queue *queue, const struct attention *atte
 // sum = scale * the sum over rows of (log_sums[row] - logits[row][target]), where
 // log_sums[row] = log of the sum of exp(logits[row][..]). The caller's scale is one
 // over the true number of samples, so loss and gradients are divided once. A
-// target outside the row fails the queue.
+// target outside the row fails the queue. Numbers between the rows have no part in
+// this, and between those of the gradient are zeros, so that a product may run over them.
 struct cross_entropy {
     const struct values *logits;
     const int32_t *targets;  // one per row

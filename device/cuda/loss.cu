@@ -68,7 +68,7 @@ cudaError_t cuda_cross_entropy(const struct cuda_launch *launch, const struct cr
     WITH_NUMBERS(launch, cross_entropy<T>(launch, loss, sum, log_sums));
 }
 
-// gradient = scale * (exp(logit - log_sum) - (1 at the target)); may be written over the logits.
+// gradient = scale * (exp(logit - log_sum) - (1 at the target)), between rows 0; may be written over the logits.
 template <class T, int GROUP>
 static __global__ void __launch_bounds__(BLOCK) loss_backward_kernel(T *gradient, const T *logits,
                                                                      const float *log_sums, const int32_t *targets,
@@ -91,6 +91,8 @@ static __global__ void __launch_bounds__(BLOCK) loss_backward_kernel(T *gradient
                      return (i + k == target ? share - 1 : share) * scale;
                  }));
     });
+    for (size_t i = columns + threadIdx.x % GROUP; i < stride; i += GROUP)
+        store<1>(gradient + i, pack<1>{});
 }
 
 template <class T>

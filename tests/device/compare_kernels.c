@@ -232,9 +232,7 @@ static void run_cross_entropy(struct trial *t)
                                         .scale = 1 / (float)t->rows };
     float *log_sums = output(t, FLOATS, t->rows, "log_sums");
     kernel_cross_entropy(t->queue, &loss, output(t, FLOATS, 1, "loss"), log_sums);
-    struct values *gradient = output(t, VALUES, t->rows * stride, "logits_gradient");
-    kernel_fill(t->queue, gradient, 0, t->rows * stride);  // what is between the rows stays
-    kernel_cross_entropy_backward(t->queue, &loss, gradient, log_sums);
+    kernel_cross_entropy_backward(t->queue, &loss, output(t, VALUES, t->rows * stride, "logits_gradient"), log_sums);
 }
 
 // The weights are the same numbers on both sides before the device rounds them: in bfloat16 it is the master that
