@@ -99,7 +99,7 @@ static double best_ns(const struct bench *bench, void (*run)(const struct bench 
 static void fill(const struct bench *bench, void *memory, uint64_t bytes)
 {
     queue_zero(bench->queue, memory, bytes);
-    kernel_fill_normal(bench->queue, memory, 1, 1, bytes / bench->value_bytes);
+    kernel_fill_normal(bench->queue, memory, 1, 1, 0, bytes / bench->value_bytes);
 }
 
 static void *memory(const struct bench *bench, uint64_t bytes)

@@ -141,11 +141,12 @@ static void bf16_fill(struct queue *queue, struct values *out, float value, size
     CALL(&call, fill, to, value, count);
 }
 
-static void bf16_fill_normal(struct queue *queue, struct values *out, float deviation, uint64_t key, size_t count)
+static void bf16_fill_normal(struct queue *queue, struct values *out, float deviation, uint64_t key, uint64_t first,
+                             size_t count)
 {
     struct call call = { .queue = queue };
     struct values *to = output(&call, out, count);
-    CALL(&call, fill_normal, to, deviation, key, count);
+    CALL(&call, fill_normal, to, deviation, key, first, count);
 }
 
 static void bf16_add(struct queue *queue, struct values *out, const struct values *a, const struct values *b,

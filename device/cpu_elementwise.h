@@ -2,6 +2,7 @@
 #ifndef DEVICE_CPU_ELEMENTWISE_H
 #define DEVICE_CPU_ELEMENTWISE_H
 
+#include "common/number.h"
 #include "device/cpu.h"
 #include "device/vector.h"
 
@@ -115,18 +116,30 @@ static void cpu_dropout(struct queue *queue, struct values *out, const struct va
 
 // Twelve 16-bit numbers from six draws; the sum is exact, its variance one after
 // the division by 2^16, and its mean 6 short of half a unit.
-static void cpu_fill_normal(struct queue *queue, struct values *out, float deviation, uint64_t key, size_t count)
+static void fill_normal_by_one_key(float *out, float deviation, uint64_t key, uint64_t first, size_t count)
 {
-    (void)queue;
     FOR_VECTORS (i, left, count) {
         uvec sum = vec_count_up() & 0u;
         for (uint32_t draw = 0; draw < 6; draw++) {
-            const uvec counter = (vec_count_up() + (uint32_t)i) * 6 + draw;
-            const uvec bits = random_bits(counter, key + (i >> 28));
+            const uvec counter = (vec_count_up() + (uint32_t)(first + i)) * 6 + draw;
+            const uvec bits = random_bits(counter, key);
             sum += (bits & 0xffffu) + (bits >> 16);
         }
         const ivec centred = (ivec)sum - (6 * 65536 - 6);
-        vec_store_first(floats(out) + i, vec_of_integers(centred) * 0x1p-16f * deviation, left);
+        vec_store_first(out + i, vec_of_integers(centred) * 0x1p-16f * deviation, left);
+    }
+}
+
+// Counters have 32 bits, so every 2^28 numbers have a key of their own.
+static void cpu_fill_normal(struct queue *queue, struct values *out, float deviation, uint64_t key, uint64_t first,
+                            size_t count)
+{
+    const uint64_t by_one_key = 1u << 28;
+    (void)queue;
+    for (size_t done = 0, some; done < count; done += some) {
+        const uint64_t at = first + done;
+        some = min_u64(count - done, by_one_key - at % by_one_key);
+        fill_normal_by_one_key(floats(out) + done, deviation, key + at / by_one_key, at, some);
     }
 }
 

@@ -18,11 +18,12 @@ KERNEL(fill, (struct queue *queue, struct values *out, float value, size_t count
        LIST(out, value, count),
        (queue, x->out, x->value, x->count),
        LIST(out, value, count))
-KERNEL(fill_normal, (struct queue *queue, struct values *out, float deviation, uint64_t key, size_t count),
-       struct values *out; float deviation; uint64_t key; size_t count;,
-       LIST(out, deviation, key, count),
-       (queue, x->out, x->deviation, x->key, x->count),
-       LIST(out, deviation, key, count))
+KERNEL(fill_normal, (struct queue *queue, struct values *out, float deviation, uint64_t key, uint64_t first,
+                     size_t count),
+       struct values *out; float deviation; uint64_t key; uint64_t first; size_t count;,
+       LIST(out, deviation, key, first, count),
+       (queue, x->out, x->deviation, x->key, x->first, x->count),
+       LIST(out, deviation, key, first, count))
 KERNEL(add, (struct queue *queue, struct values *out, const struct values *a, const struct values *b, size_t count),
        struct values *out; const struct values *a; const struct values *b; size_t count;,
        LIST(out, a, b, count),

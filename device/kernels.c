@@ -40,9 +40,10 @@ void kernel_fill(struct queue *queue, struct values *out, float value, size_t co
     LAUNCH(queue, fill, out, value, count);
 }
 
-void kernel_fill_normal(struct queue *queue, struct values *out, float deviation, uint64_t key, size_t count)
+void kernel_fill_normal(struct queue *queue, struct values *out, float deviation, uint64_t key, uint64_t first,
+                        size_t count)
 {
-    LAUNCH(queue, fill_normal, out, deviation, key, count);
+    LAUNCH(queue, fill_normal, out, deviation, key, first, count);
 }
 
 void kernel_add(struct queue *queue, struct values *out, const struct values *a, const struct values *b,

@@ -58,9 +58,10 @@ void kernel_matmul(struct queue *queue, const struct matmul *matmul);
 void kernel_fill(struct queue *queue, struct values *out, float value, size_t count);
 
 // Nearly normal random numbers (the sum of twelve uniform ones, so within six
-// deviations): number i depends on `key` and i alone, and has the same bits on
-// every machine.
-void kernel_fill_normal(struct queue *queue, struct values *out, float deviation, uint64_t key, size_t count);
+// deviations), from number `first` on: number i depends on `key` and i alone, and has
+// the same bits on every machine.
+void kernel_fill_normal(struct queue *queue, struct values *out, float deviation, uint64_t key, uint64_t first,
+                        size_t count);
 
 void kernel_add(struct queue *queue, struct values *out, const struct values *a, const struct values *b,
                 size_t count);

@@ -135,7 +135,8 @@ struct kernel_functions {
     void (*matmul)(struct queue *queue, const struct matmul *matmul);
 
     void (*fill)(struct queue *queue, struct values *out, float value, size_t count);
-    void (*fill_normal)(struct queue *queue, struct values *out, float deviation, uint64_t key, size_t count);
+    void (*fill_normal)(struct queue *queue, struct values *out, float deviation, uint64_t key, uint64_t first,
+                        size_t count);
     void (*add)(struct queue *queue, struct values *out, const struct values *a, const struct values *b, size_t count);
     void (*scale)(struct queue *queue, float *out, const float *in, float factor, size_t count);
     void (*add_floats)(struct queue *queue, float *out, const float *a, const float *b, size_t count);

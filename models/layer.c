@@ -156,7 +156,8 @@ void layer_initialize(const struct layer *layer, struct queue *queue, void *para
         if (tensors[i].start == START_ONE)
             kernel_fill(queue, place, 1, elements);
         else if (tensors[i].start == START_NORMAL)
-            kernel_fill_normal(queue, place, tensors[i].deviation, tensor_key(seed, layer->index, i), elements);
+            kernel_fill_normal(queue, place, tensors[i].deviation, tensor_key(seed, layer->index, i), 0,
+                               elements);
     }
 }
 

@@ -17,9 +17,10 @@ static void give_fill(struct queue *queue, struct values *out, float value, size
     GIVE(queue, "filling memory", cuda_fill, out, value, count);
 }
 
-static void give_fill_normal(struct queue *queue, struct values *out, float deviation, uint64_t key, size_t count)
+static void give_fill_normal(struct queue *queue, struct values *out, float deviation, uint64_t key, uint64_t first,
+                             size_t count)
 {
-    GIVE(queue, "drawing random numbers", cuda_fill_normal, out, deviation, key, count);
+    GIVE(queue, "drawing random numbers", cuda_fill_normal, out, deviation, key, first, count);
 }
 
 static void give_add(struct queue *queue, struct values *out, const struct values *a, const struct values *b,

@@ -120,10 +120,10 @@ template <class T>
 struct normal_body {
     T *out;
     float deviation;
-    uint64_t key;
+    uint64_t key, first;
 
     // Twelve 16-bit numbers from six draws: whole numbers until the last two steps.
-    __device__ float number(size_t i) const
+    __device__ float number(uint64_t i) const
     {
         uint32_t sum = 0;
 #pragma unroll
@@ -138,21 +138,22 @@ struct normal_body {
     template <int N>
     __device__ void at(size_t i) const
     {
-        store<N>(out + i, each<N>([&](int k) { return number(i + k); }));
+        store<N>(out + i, each<N>([&](int k) { return number(first + i + k); }));
     }
 };
 
 template <class T>
-static cudaError_t fill_normal(const struct cuda_launch *launch, T *out, float deviation, uint64_t key, size_t count)
+static cudaError_t fill_normal(const struct cuda_launch *launch, T *out, float deviation, uint64_t key, uint64_t first,
+                               size_t count)
 {
-    return launch_each<pack_of<T>>(launch, normal_body<T>{ out, deviation, key }, count,
+    return launch_each<pack_of<T>>(launch, normal_body<T>{ out, deviation, key, first }, count,
                                    head_of<pack_of<T>>(count, out));
 }
 
 cudaError_t cuda_fill_normal(const struct cuda_launch *launch, struct values *out, float deviation, uint64_t key,
-                             size_t count)
+                             uint64_t first, size_t count)
 {
-    WITH_NUMBERS(launch, fill_normal(launch, (T *)out, deviation, key, count));
+    WITH_NUMBERS(launch, fill_normal(launch, (T *)out, deviation, key, first, count));
 }
 
 struct dropping {

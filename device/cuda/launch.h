@@ -47,7 +47,7 @@ struct cuda_launch {
 
 cudaError_t cuda_fill(const struct cuda_launch *launch, struct values *out, float value, size_t count);
 cudaError_t cuda_fill_normal(const struct cuda_launch *launch, struct values *out, float deviation, uint64_t key,
-                             size_t count);
+                             uint64_t first, size_t count);
 cudaError_t cuda_add(const struct cuda_launch *launch, struct values *out, const struct values *a,
                      const struct values *b, size_t count);
 cudaError_t cuda_scale(const struct cuda_launch *launch, float *out, const float *in, float factor, size_t count);

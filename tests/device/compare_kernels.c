@@ -91,7 +91,7 @@ static void run_fill(struct trial *t)
 
 static void run_fill_normal(struct trial *t)
 {
-    kernel_fill_normal(t->queue, output(t, VALUES, count_of(t), "out"), 0.02f, t->seed, count_of(t));
+    kernel_fill_normal(t->queue, output(t, VALUES, count_of(t), "out"), 0.02f, t->seed, t->seed >> 8, count_of(t));
 }
 
 static void run_copies(struct trial *t)

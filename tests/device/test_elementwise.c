@@ -263,7 +263,7 @@ static void a_mask_is_the_same_on_every_instruction_set(void **state)
 static void check_normal(struct rig *rig, uint64_t trial)
 {
     float *out = rig_output(rig, MANY);
-    kernel_fill_normal(rig->queue, rig_values(rig, out), 0.5f, trial, MANY);
+    kernel_fill_normal(rig->queue, rig_values(rig, out), 0.5f, trial, 0, MANY);
     rig_settle(rig);
     double sum = 0, squares = 0;
     size_t within = 0;
@@ -286,6 +286,25 @@ static void normal_numbers_have_their_mean_and_deviation(void **state)
     rig_try_everywhere(check_normal, 3);
 }
 
+// One at a time they are the numbers they are together, also where counters begin again.
+static void check_first_normal(struct rig *rig, uint64_t trial)
+{
+    const size_t count = rig_size(rig, 200);
+    const uint64_t first = trial ? (trial << 28) - random_below(&rig->seed, count) : 0;
+    float *together = rig_output(rig, count), *apart = rig_output(rig, count);
+    kernel_fill_normal(rig->queue, rig_values(rig, together), 0.5f, trial, first, count);
+    for (size_t i = 0; i < count; i++)
+        kernel_fill_normal(rig->queue, rig_values(rig, apart + i), 0.5f, trial, first + i, 1);
+    rig_settle(rig);
+    assert_memory_equal(apart, together, count * sizeof(float));
+}
+
+static void normal_numbers_are_the_same_wherever_one_begins(void **state)
+{
+    (void)state;
+    rig_try_everywhere(check_first_normal, test_trials(20, 200));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -299,6 +318,7 @@ int main(void)
         cmocka_unit_test(each_of_seed_step_micro_batch_and_layer_gives_another_mask),
         cmocka_unit_test(a_mask_is_the_same_on_every_instruction_set),
         cmocka_unit_test(normal_numbers_have_their_mean_and_deviation),
+        cmocka_unit_test(normal_numbers_are_the_same_wherever_one_begins),
     };
     return cmocka_run_group_tests_name("elementwise", tests, NULL, NULL);
 }

@@ -180,7 +180,7 @@ static struct bench *bench_open(const char *name)
     for (int i = 0; i < BUFFERS; i++) {
         bench->buffers[i] = device_allocate(bench->device, COUNT * sizeof(float), &error);
         assert_good(bench->buffers[i], error);
-        kernel_fill_normal(bench->queue, values_of(bench, i), 1, (uint64_t)i, COUNT);
+        kernel_fill_normal(bench->queue, values_of(bench, i), 1, (uint64_t)i, 0, COUNT);
     }
     for (int i = 0; i < PROGRAMS; i++)
         assert_good(bench->recorded[i] = recorded_create(bench->device, &error), error);

@@ -116,7 +116,7 @@ static bool recompute(void *of, const struct stage_pass *pass, struct error *err
 static bool initialize(void *of, struct queue *queue, void *weights, struct error *error)
 {
     (void)error;
-    kernel_fill_normal(queue, weights, 0.5f, ((const struct kerneled *)of)->stage, WEIGHTS);
+    kernel_fill_normal(queue, weights, 0.5f, ((const struct kerneled *)of)->stage, 0, WEIGHTS);
     return true;
 }
 

@@ -116,13 +116,13 @@ static void must_round_to(const struct cuda_rig *rig, const struct values *got, 
 
 static void check_normal(struct cuda_rig *rig, uint64_t trial)
 {
-    (void)trial;
     const size_t count = some_size(rig, 2000);
     struct values *out = out_values(rig, count), *want = widened(rig, out, count);
     const uint64_t key = random_next(&rig->seed);
-    must_launch(cuda_fill_normal(&rig->launch, out, 0.02f, key, count));
+    const uint64_t first = trial % 2 ? ((uint64_t)trial << 28) - random_below(&rig->seed, 2000) : 0;
+    must_launch(cuda_fill_normal(&rig->launch, out, 0.02f, key, first, count));
     const struct on_cpu cpu = open_cpu();
-    kernel_fill_normal(cpu.queue, want, 0.02f, key, count);
+    kernel_fill_normal(cpu.queue, want, 0.02f, key, first, count);
     close_cpu(cpu);
     must_round_to(rig, out, want, count, "normal");
 }
