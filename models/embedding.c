@@ -6,7 +6,8 @@ enum { WORDS, POSITIONS };
 static void embedding_tensors(const struct layer *layer, struct tensor *tensors, size_t *count)
 {
     const struct layer_shape *shape = &layer->shape;
-    tensor_add(tensors, count, (struct tensor){ .name = "words", .rows = shape->vocabulary, .columns = shape->out,
+    tensor_add(tensors, count, (struct tensor){ .name = "words", .rows = layer_words(layer), .columns = shape->out,
+                                                .padding_rows = shape->padding,
                                                 .start = START_NORMAL, .deviation = 0.02f, .decays = true });
     tensor_add(tensors, count, (struct tensor){ .name = "positions", .rows = shape->sequence, .columns = shape->out,
                                                 .start = START_NORMAL, .deviation = 0.02f, .decays = true });

@@ -1,6 +1,14 @@
 // The end of a language model: loss = scale * sum of the cross-entropy of
 // norm(input) WORDS against the targets. WORDS is its own, or, of a tied head, the
-// embedding's transposed, which lies there as [vocabulary][width].
+// embedding's transposed, which lies there as [words][width].
+//
+// Words that are padding take part in the matrix products only:
+//
+//     a row of logits    |vocabulary's ..     |padding's|gap|
+//     of their gradient  |..                  |0 0 0 0 0|0 0|
+//                         <-- the loss ------>
+//                         <-- the products -------------->
+//                         <-- logits_stride() -------------->
 #include "models/layer_kind.h"
 
 enum { GAIN, OFFSET, WORDS };
@@ -12,7 +20,8 @@ static void head_tensors(const struct layer *layer, struct tensor *tensors, size
     tensor_add(tensors, count, (struct tensor){ .name = "norm.offset", .rows = 1, .columns = width });
     if (layer->shape.tied)
         return;
-    tensor_add(tensors, count, (struct tensor){ .name = "words", .rows = width, .columns = layer->shape.vocabulary,
+    tensor_add(tensors, count, (struct tensor){ .name = "words", .rows = width, .columns = layer_words(layer),
+                                                .padding_columns = layer->shape.padding,
                                                 .start = START_NORMAL, .deviation = 0.02f, .decays = true });
 }
 
@@ -20,7 +29,7 @@ static void head_tensors(const struct layer *layer, struct tensor *tensors, size
 // tightly would have a matrix unit read number by number.
 static size_t logits_stride(const struct layer *layer)
 {
-    return (layer->shape.vocabulary + 7) / 8 * 8;
+    return (layer_words(layer) + 7) / 8 * 8;
 }
 
 struct head_saved {
@@ -99,7 +108,7 @@ static void multiply_words(const struct layer *layer, const struct layer_pass *p
                            const struct values *normed, const struct values *words)
 {
     kernel_matmul(pass->queue, &(struct matmul){
-        .m = layer_rows(layer), .n = layer->shape.vocabulary, .k = layer->shape.in, .transpose_b = layer->shape.tied,
+        .m = layer_rows(layer), .n = layer_words(layer), .k = layer->shape.in, .transpose_b = layer->shape.tied,
         .a = normed, .b = words, .c = logits, .ldc = logits_stride(layer),
     });
 }
@@ -109,7 +118,7 @@ static void multiply_words_back(const struct layer *layer, const struct layer_pa
                                 const struct head_held *held, const struct values *words)
 {
     kernel_matmul(pass->queue, &(struct matmul){
-        .m = layer_rows(layer), .n = layer->shape.in, .k = layer->shape.vocabulary, .transpose_b = !layer->shape.tied,
+        .m = layer_rows(layer), .n = layer->shape.in, .k = layer_words(layer), .transpose_b = !layer->shape.tied,
         .a = held->logits_gradient, .lda = logits_stride(layer), .b = words, .c = held->normed_gradient,
     });
 }
@@ -118,7 +127,7 @@ static void multiply_words_back(const struct layer *layer, const struct layer_pa
 static void add_words_gradient(const struct layer *layer, const struct layer_pass *pass, const struct head_held *held,
                                const struct values *normed, float *gradient)
 {
-    const size_t stride = logits_stride(layer), words = layer->shape.vocabulary, width = layer->shape.in;
+    const size_t stride = logits_stride(layer), words = layer_words(layer), width = layer->shape.in;
     struct matmul product = { .m = width, .n = words, .k = layer_rows(layer), .transpose_a = true, .a = normed,
                               .b = held->logits_gradient, .ldb = stride, .sums = gradient };
     if (layer->shape.tied) {

@@ -134,7 +134,7 @@ uint64_t layer_parameter_count(const struct layer *layer)
     const size_t count = layer_tensors(layer, tensors);
     uint64_t sum = 0;
     for (size_t i = 0; i < count; i++)
-        sum += tensors[i].rows * tensors[i].columns;
+        sum += (tensors[i].rows - tensors[i].padding_rows) * (tensors[i].columns - tensors[i].padding_columns);
     return sum;
 }
 
@@ -145,19 +145,28 @@ static uint64_t tensor_key(uint64_t seed, uint32_t layer, size_t tensor)
     return random_next(&key);
 }
 
+// Row by row where rows end in padding: numbers are those of a tensor without it.
+static void draw_normal(const struct layer *layer, const struct tensor *tensor, struct queue *queue,
+                        struct values *place, uint64_t key)
+{
+    const size_t rows = tensor->rows - tensor->padding_rows, columns = tensor->columns - tensor->padding_columns;
+    const size_t runs = columns == tensor->columns ? 1 : rows, length = rows * columns / runs;
+    for (size_t run = 0; run < runs; run++)
+        kernel_fill_normal(queue, values_at(place, layer->shape.precision, run * tensor->columns), tensor->deviation,
+                           key, run * length, length);
+}
+
 void layer_initialize(const struct layer *layer, struct queue *queue, void *parameters, uint64_t seed)
 {
     struct tensor tensors[LAYER_TENSORS];
     const size_t count = layer_tensors(layer, tensors);
     queue_zero(queue, parameters, layer_sizes(layer).parameter_bytes);
     for (size_t i = 0; i < count; i++) {
-        const size_t elements = tensors[i].rows * tensors[i].columns;
         struct values *place = values_at(parameters, layer->shape.precision, tensors[i].offset);
         if (tensors[i].start == START_ONE)
-            kernel_fill(queue, place, 1, elements);
+            kernel_fill(queue, place, 1, tensors[i].rows * tensors[i].columns);
         else if (tensors[i].start == START_NORMAL)
-            kernel_fill_normal(queue, place, tensors[i].deviation, tensor_key(seed, layer->index, i), 0,
-                               elements);
+            draw_normal(layer, &tensors[i], queue, place, tensor_key(seed, layer->index, i));
     }
 }
 

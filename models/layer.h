@@ -36,6 +36,7 @@ struct layer_shape {
     size_t in, out;           // widths; of a half-block both are the model's width
     size_t heads;             // of attention
     size_t vocabulary;        // of embedding and head
+    size_t padding;           // words behind them that no token names: for products of an even size
     size_t branches;          // residual branches in the model: their ends start smaller by its root
     float dropout;            // of embedding and branches
     enum precision precision; // of the device that it is to run on
@@ -75,7 +76,7 @@ struct layer_sizes {
     uint64_t held_for_weight_bytes;     // between I and W, the output's gradient first; 0: there is no W to do
     uint64_t workspace_bytes;           // of F
     uint64_t backward_workspace_bytes;  // of B, I or W, whichever needs most
-    uint64_t flops;                     // of F: matrix products, attention's over the causal half
+    uint64_t flops;                     // of F: matrix products, attention's over the causal half; without padding
 };
 struct layer_sizes layer_sizes(const struct layer *layer);
 
@@ -117,6 +118,7 @@ enum tensor_start { START_ZERO, START_ONE, START_NORMAL };
 struct tensor {
     const char *name;  // "qkv.weight"
     size_t rows, columns;
+    size_t padding_rows, padding_columns;  // so many of these, the last ones: zeros, which have no gradient
     uint64_t offset;  // of its first number among the layer's parameters
     enum tensor_start start;
     float deviation;  // of START_NORMAL
@@ -125,10 +127,11 @@ struct tensor {
 
 // The layer's tensors in the order of their offsets; returns how many.
 size_t layer_tensors(const struct layer *layer, struct tensor tensors[LAYER_TENSORS]);
-uint64_t layer_parameter_count(const struct layer *layer);
+uint64_t layer_parameter_count(const struct layer *layer);  // without padding
 
 // Writes the initial parameters. They depend on the seed and the layer's index in
-// its model, not on who initializes which layers where; gaps between tensors are 0.
+// its model, not on who initializes which layers where, nor on padding; gaps between
+// tensors are 0.
 void layer_initialize(const struct layer *layer, struct queue *queue, void *parameters, uint64_t seed);
 
 #endif

@@ -32,6 +32,12 @@ static inline size_t layer_rows(const struct layer *layer)
     return layer->shape.batch * layer->shape.sequence;
 }
 
+// Words as they lie in memory: those of the vocabulary, then the padding.
+static inline size_t layer_words(const struct layer *layer)
+{
+    return layer->shape.vocabulary + layer->shape.padding;
+}
+
 // --- places ---------------------------------------------------------------------
 //
 // A kind lists its tensors once, as one walk over a piece of memory. Walked over

@@ -6,6 +6,8 @@
 
 #include "models/layer_kind.h"
 
+enum { WORDS_MULTIPLE = 128 };  // of a padded model
+
 static const struct model_kind kinds[] = {
     { "gpt-nano", "a GPT over bytes that a laptop trains in minutes",
       { .micro_batch = 4, .sequence = 128, .width = 128, .blocks = 4, .heads = 4, .tying = TYING_UNTIED }, 256 },
@@ -54,6 +56,7 @@ static bool sizes_choose(const struct model_kind *kind, const struct model_sizes
         .dropout = asked->dropout,
         .precision = asked->precision,
         .tying = asked->tying != TYING_OWN ? asked->tying : kind->sizes.tying,
+        .padded = asked->padded,
     };
     if (!size_is_good("micro-batch", sizes->micro_batch, 1024, error)
         || !size_is_good("sequence", sizes->sequence, 8192, error)
@@ -81,8 +84,8 @@ static void layer_add(struct model *model, const struct layer_kind *kind, const 
         .index = (uint32_t)model->layer_count,
         .shape = {
             .batch = sizes->micro_batch, .sequence = sizes->sequence, .in = sizes->width, .out = sizes->width,
-            .heads = sizes->heads, .vocabulary = model->vocabulary, .branches = 2 * sizes->blocks,
-            .dropout = sizes->dropout, .precision = sizes->precision,
+            .heads = sizes->heads, .vocabulary = model->vocabulary, .padding = model->padding,
+            .branches = 2 * sizes->blocks, .dropout = sizes->dropout, .precision = sizes->precision,
         },
     };
     if (block < 0)
@@ -106,6 +109,7 @@ struct model *model_create(const char *name, const struct model_sizes *sizes, st
     model->name = kind->name;
     model->sizes = all;
     model->vocabulary = kind->vocabulary;
+    model->padding = all.padded ? (WORDS_MULTIPLE - kind->vocabulary % WORDS_MULTIPLE) % WORDS_MULTIPLE : 0;
     model->tied = all.tying == TYING_TIED;
     const bool plain = strcmp(kind->name, "mlp") == 0;
     layer_add(model, &layer_embedding, "embedding", -1);

@@ -19,12 +19,14 @@ struct model_sizes {  // 0: the model's own
     float dropout;
     enum precision precision;  // of the device that the model is to run on
     enum tying { TYING_OWN, TYING_TIED, TYING_UNTIED } tying;  // the head's words: the embedding's, or its own
+    bool padded;  // room for a multiple of 128 words, for the matrix units of GPUs; no token names those behind
 };
 
 struct model {
     const char *name;
     struct model_sizes sizes;
     size_t vocabulary;
+    size_t padding;  // words behind them
     bool tied;  // the last layer reads the first one's words
     size_t layer_count;
     struct layer layers[];
@@ -44,7 +46,7 @@ struct model_kind {
 // The built-in models; `count` of them.
 const struct model_kind *model_kinds(size_t *count);
 
-uint64_t model_parameter_count(const struct model *model);
+uint64_t model_parameter_count(const struct model *model);  // without padding, as flops are
 uint64_t model_flops(const struct model *model);            // of a micro-batch's forward
 size_t model_tokens(const struct model *model);             // of a micro-batch
 uint64_t model_parameter_bytes(const struct model *model);  // of all layers one behind the other

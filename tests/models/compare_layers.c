@@ -19,18 +19,20 @@ static const struct kind {
     const char *name;
     const struct layer_kind *kind;
     float dropout;
-    bool tied;
+    bool tied, padded;
 } kinds[] = {
-    { "embedding", &layer_embedding, 0, false },
-    { "embedding, dropout", &layer_embedding, 0.2f, false },
-    { "attention", &layer_attention, 0, false },
-    { "attention, dropout", &layer_attention, 0.2f, false },
-    { "mlp", &layer_mlp, 0, false },
-    { "mlp, dropout", &layer_mlp, 0.2f, false },
-    { "head", &layer_head, 0, false },
-    { "tied head", &layer_head, 0, true },
-    { "linear", &layer_linear, 0, false },
-    { "relu", &layer_relu, 0, false },
+    { "embedding", &layer_embedding, 0, false, false },
+    { "embedding, dropout", &layer_embedding, 0.2f, false, false },
+    { "attention", &layer_attention, 0, false, false },
+    { "attention, dropout", &layer_attention, 0.2f, false, false },
+    { "mlp", &layer_mlp, 0, false, false },
+    { "mlp, dropout", &layer_mlp, 0.2f, false, false },
+    { "head", &layer_head, 0, false, false },
+    { "tied head", &layer_head, 0, true, false },
+    { "padded head", &layer_head, 0, false, true },
+    { "padded tied head", &layer_head, 0, true, true },
+    { "linear", &layer_linear, 0, false, false },
+    { "relu", &layer_relu, 0, false, false },
 };
 
 // The last is as wide as gpt2, with few rows; only the head has all of its words, and fewer rows still.
@@ -48,13 +50,15 @@ static struct layer layer_of(const struct kind *kind, const struct form *form, e
 {
     struct layer layer = { .name = "it", .kind = kind->kind, .index = 3 };
     const bool is_head = kind->kind == &layer_head;
+    const size_t vocabulary = is_head ? form->head_vocabulary : form->vocabulary;
     layer.shape = (struct layer_shape){
         .batch = form->batch,
         .sequence = is_head ? form->head_sequence : form->sequence,
         .in = form->width,
         .out = kind->kind == &layer_linear ? form->width / 2 + 8 : form->width,
         .heads = form->heads,
-        .vocabulary = is_head ? form->head_vocabulary : form->vocabulary,
+        .vocabulary = vocabulary,
+        .padding = kind->padded ? 128 - vocabulary % 128 : 0,
         .branches = 4,
         .dropout = kind->dropout,
         .precision = precision,
@@ -168,7 +172,7 @@ static void set_up(struct run *run, struct trial *trial, const struct layer *lay
     run->sizes = layer_sizes(&run->layer);
     run->in_count = layer->kind == &layer_embedding ? 0 : rows * layer->shape.in;
     run->out_count = layer->kind == &layer_head ? 0 : rows * layer->shape.out;
-    run->tied_count = layer->shape.tied ? layer->shape.vocabulary * layer->shape.in : 0;
+    run->tied_count = layer->shape.tied ? (layer->shape.vocabulary + layer->shape.padding) * layer->shape.in : 0;
     run->tensor_count = layer_tensors(layer, run->tensors);
     run->parameters = draw_parameters(run);
     run->input = drawn(trial, run->in_count, 1);

@@ -185,21 +185,23 @@ static inline void slow_head_back(const struct slow_layer *slow, double *const *
                                   const struct slow_gradients *g)
 {
     const struct layer_shape *shape = &slow->layer->shape;
-    const size_t width = shape->in, vocabulary = shape->vocabulary;
-    double *normed = slow_zeros(width), *logits = slow_zeros(vocabulary), *normed_gradient = slow_zeros(width), sum = 0;
+    const size_t width = shape->in, vocabulary = shape->vocabulary, words = vocabulary + shape->padding;
+    double *normed = slow_zeros(width), *logits = slow_zeros(words), *normed_gradient = slow_zeros(width), sum = 0;
     slow_norm(normed, input + r * width, p[0], p[1], width);
     if (shape->tied)
         slow_tied_linear(logits, NULL, NULL, NULL, normed, slow->tied, width, vocabulary);
     else
-        slow_linear(logits, normed, p[2], NULL, width, vocabulary);
+        slow_linear(logits, normed, p[2], NULL, width, words);
     for (size_t v = 0; v < vocabulary; v++)
         sum += exp(logits[v]);
     for (size_t v = 0; v < vocabulary; v++)
         logits[v] = slow->loss_scale * (exp(logits[v]) / sum - (v == (size_t)slow->targets[r]));
+    for (size_t v = vocabulary; v < words; v++)
+        logits[v] = 0;
     if (shape->tied)
         slow_tied_linear(NULL, normed_gradient, g->tied, logits, normed, slow->tied, width, vocabulary);
     else
-        slow_linear_back(normed_gradient, g->tensors[2], NULL, logits, normed, p[2], width, vocabulary);
+        slow_linear_back(normed_gradient, g->tensors[2], NULL, logits, normed, p[2], width, words);
     slow_norm_back(g->input + r * width, g->tensors[0], g->tensors[1], normed_gradient, input + r * width, p[0], width);
     free(normed);
     free(logits);

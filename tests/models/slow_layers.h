@@ -18,7 +18,7 @@ struct slow_layer {
     double loss_scale;
     const double *kept;       // per output element: 0 where dropped, else 1 / (1 - p)
     const double *weighting;  // per output element
-    const double *tied;       // words of a tied head, [vocabulary][width]
+    const double *tied;       // words of a tied head, [words][width]
     double *output;           // written
 };
 
@@ -127,15 +127,17 @@ static inline void slow_embedding(const struct slow_layer *slow, double *const *
     }
 }
 
+// Of a head's words only the vocabulary's count; its own have those that are padding in every row.
 static inline double slow_head(const struct slow_layer *slow, double *const *p, const double *input)
 {
     const struct layer_shape *shape = &slow->layer->shape;
-    double *row = slow_zeros(shape->in), *logits = slow_zeros(shape->vocabulary), loss = 0;
+    const size_t words = shape->vocabulary + shape->padding;
+    double *row = slow_zeros(shape->in), *logits = slow_zeros(words), loss = 0;
     for (size_t r = 0; r < shape->batch * shape->sequence; r++) {
         double sum = 0;
         slow_norm(row, input + r * shape->in, p[0], p[1], shape->in);
         if (!shape->tied)
-            slow_linear(logits, row, p[2], NULL, shape->in, shape->vocabulary);
+            slow_linear(logits, row, p[2], NULL, shape->in, words);
         for (size_t v = 0; shape->tied && v < shape->vocabulary; v++) {
             logits[v] = 0;
             for (size_t c = 0; c < shape->in; c++)

@@ -12,17 +12,21 @@ static struct kind_row {
     float dropout;
     size_t out;  // 0: as wide as the input
     bool tied;
+    size_t padding;
 } kind_rows[] = {
-    { "embedding", &layer_embedding, 0, 0, false },
-    { "embedding with dropout", &layer_embedding, 0.3f, 0, false },
-    { "attention", &layer_attention, 0, 0, false },
-    { "attention with dropout", &layer_attention, 0.3f, 0, false },
-    { "mlp", &layer_mlp, 0, 0, false },
-    { "mlp with dropout", &layer_mlp, 0.3f, 0, false },
-    { "head", &layer_head, 0, 0, false },
-    { "linear", &layer_linear, 0, 7, false },
-    { "relu", &layer_relu, 0, 0, false },
-    { "tied head", &layer_head, 0, 0, true },
+    { "embedding", &layer_embedding, 0, 0, false, 0 },
+    { "embedding with dropout", &layer_embedding, 0.3f, 0, false, 0 },
+    { "attention", &layer_attention, 0, 0, false, 0 },
+    { "attention with dropout", &layer_attention, 0.3f, 0, false, 0 },
+    { "mlp", &layer_mlp, 0, 0, false, 0 },
+    { "mlp with dropout", &layer_mlp, 0.3f, 0, false, 0 },
+    { "head", &layer_head, 0, 0, false, 0 },
+    { "linear", &layer_linear, 0, 7, false, 0 },
+    { "relu", &layer_relu, 0, 0, false, 0 },
+    { "tied head", &layer_head, 0, 0, true, 0 },
+    { "padded embedding", &layer_embedding, 0, 0, false, 6 },
+    { "padded head", &layer_head, 0, 0, false, 6 },  // 17 words: rows of logits have a gap, too
+    { "padded tied head", &layer_head, 0, 0, true, 5 },
 };
 enum { KINDS = sizeof kind_rows / sizeof kind_rows[0] };
 
@@ -36,7 +40,7 @@ static struct layer layer_of(const struct rig *rig, const struct kind_row *row, 
         // From trial 3 on every tensor is larger than the 256 bytes it is rounded to.
         .batch = 1 + trial % 2, .sequence = trial < 3 ? 3 + trial : 80 - trial, .in = 12,
         .out = row->out ? row->out : 12, .heads = 1 + trial % 3,
-        .vocabulary = 11, .branches = 4, .dropout = row->dropout,
+        .vocabulary = 11, .padding = row->padding, .branches = 4, .dropout = row->dropout,
         .precision = device_precision(rig->device), .tied = row->tied,
     };
     assert_good(layer_ask(&layer, rig->device, &error), error);
@@ -94,7 +98,7 @@ static struct stand stand_up(struct rig *rig, const struct layer *layer)
         .tokens = rig_tokens(rig, rows, layer->shape.vocabulary),
         .targets = rig_tokens(rig, rows, layer->shape.vocabulary), .loss_scale = 0.25f,
     };
-    s.tied_count = layer->shape.tied ? layer->shape.vocabulary * layer->shape.in : 0;
+    s.tied_count = layer->shape.tied ? (layer->shape.vocabulary + layer->shape.padding) * layer->shape.in : 0;
     s.tied = numbers_in(rig, s.tied_count);
     s.pass.tied_parameters = rig_values(rig, s.tied);
     return s;
@@ -236,6 +240,20 @@ static void expect_near_at_all(const struct nearness *near)
         fail_msg("%s is off by %g, and %g long", near->what, sqrt(near->error), sqrt(near->size));
 }
 
+// The gradients of padding are what they were, to the bit.
+static void expect_no_gradient_of_padding(const struct stand *s)
+{
+    for (size_t t = 0; t < s->tensor_count; t++) {
+        const struct tensor *tensor = &s->tensors[t];
+        for (size_t i = 0; i < tensor->rows * tensor->columns; i++)
+            if (i / tensor->columns >= tensor->rows - tensor->padding_rows
+                || i % tensor->columns >= tensor->columns - tensor->padding_columns)
+                assert_true(s->gradients[tensor->offset + i] == (float)((tensor->offset + i) % 5));
+    }
+    for (size_t i = s->layer.shape.vocabulary * s->layer.shape.in; i < s->tied_count; i++)
+        assert_true(s->tied_gradients[i] == (float)(i % 5));
+}
+
 static void check_gradients(struct rig *rig, uint64_t trial)
 {
     const struct layer layer = layer_of(rig, row_now, trial);
@@ -271,6 +289,7 @@ static void check_gradients(struct rig *rig, uint64_t trial)
     for (size_t i = 0; i < s.tied_count; i++)
         expect_near(&near, s.tied_gradients[i] - (float)(i % 5), slope_at(&n, &n.tied[i], n.exact.tied[i]), 1e-4, i);
     expect_near_at_all(&near);
+    expect_no_gradient_of_padding(&s);
     numeric_free(&n);
 }
 

@@ -50,6 +50,37 @@ static void flops_are_those_of_the_products(void **state)
     model_free(model);
 }
 
+static struct padded_row {
+    const char *name, *model;
+    enum tying tying;
+    uint64_t embedding_bytes, head_bytes;  // more than without
+} padded_rows[] = {
+    { "47 words make GPT-2's a multiple of 128", "gpt2", TYING_TIED, 47 * 768 * 4, 0 },
+    { "a head of its own has them too", "gpt2", TYING_UNTIED, 47 * 768 * 4, 47 * 768 * 4 },
+    { "bytes need no padding", "gpt-nano", TYING_OWN, 0, 0 },
+};
+
+// Padding takes room and counts for nothing else.
+static void a_padded_model_has_room_for_more_words(void **state)
+{
+    const struct padded_row *row = *state;
+    struct error error = { 0 };
+    struct model *plain = model_create(row->model, &(struct model_sizes){ .tying = row->tying }, &error);
+    struct model *padded =
+        model_create(row->model, &(struct model_sizes){ .tying = row->tying, .padded = true }, &error);
+    assert_good(plain && padded, error);
+    assert_int_equal(padded->vocabulary, plain->vocabulary);
+    assert_int_equal(model_parameter_count(padded), model_parameter_count(plain));
+    assert_int_equal(model_flops(padded), model_flops(plain));
+    for (size_t i = 0; i < plain->layer_count; i++) {
+        const uint64_t more = i == 0 ? row->embedding_bytes : i + 1 == plain->layer_count ? row->head_bytes : 0;
+        const uint64_t bytes = layer_sizes(&plain->layers[i]).parameter_bytes;
+        assert_int_equal(layer_sizes(&padded->layers[i]).parameter_bytes, bytes + more);
+    }
+    model_free(plain);
+    model_free(padded);
+}
+
 static struct bad_row {
     const char *name;
     const char *model;
@@ -96,6 +127,9 @@ int main(void)
         TEST_ROW(a_model_has_its_number_of_parameters, &count_rows[2]),
         TEST_ROW(a_model_has_its_number_of_parameters, &count_rows[3]),
         cmocka_unit_test(flops_are_those_of_the_products),
+        TEST_ROW(a_padded_model_has_room_for_more_words, &padded_rows[0]),
+        TEST_ROW(a_padded_model_has_room_for_more_words, &padded_rows[1]),
+        TEST_ROW(a_padded_model_has_room_for_more_words, &padded_rows[2]),
         TEST_ROW(bad_sizes_are_refused, &bad_rows[0]),
         TEST_ROW(bad_sizes_are_refused, &bad_rows[1]),
         TEST_ROW(bad_sizes_are_refused, &bad_rows[2]),

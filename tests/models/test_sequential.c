@@ -248,6 +248,101 @@ static void a_token_outside_the_vocabulary_ends_the_step(void **state)
     run_end(&run);
 }
 
+// --- words that are padding ---------------------------------------------------------------
+
+static struct padding_row {
+    const char *name;
+    const char *device;
+    enum tying tying;
+    double near;  // how far numbers may be from those without padding
+} padding_rows[] = {
+    { "nobody sees a tied model's padding", "cpu", TYING_TIED, 1e-6 },
+    { "nobody sees an untied model's padding", "cpu", TYING_UNTIED, 1e-6 },
+    { "nobody sees a tied model's padding in bfloat16", "cpu:bf16", TYING_TIED, 1e-3 },
+    { "nobody sees an untied model's padding in bfloat16", "cpu:bf16", TYING_UNTIED, 1e-3 },
+};
+
+typedef double number_of(const struct run *run, size_t layer, size_t i);
+
+static double weight_of(const struct run *run, size_t layer, size_t i)
+{
+    const void *weights = sequential_parameters(run->sequential, layer);
+    if (device_precision(run->device) == PRECISION_FP32)
+        return (double)((const float *)weights)[i];
+    const uint32_t bits = (uint32_t)((const uint16_t *)weights)[i] << 16;
+    float weight;
+    memcpy(&weight, &bits, sizeof weight);
+    return (double)weight;
+}
+
+static double gradient_of(const struct run *run, size_t layer, size_t i)
+{
+    return (double)sequential_gradients(run->sequential, layer)[i];
+}
+
+// Numbers that both have are near each other, and padding is zeros.
+static void compare_padded(const struct run *plain, const struct run *padded, number_of *number, double near)
+{
+    for (size_t layer = 0; layer < plain->model->layer_count; layer++) {
+        struct tensor without[LAYER_TENSORS], with[LAYER_TENSORS];
+        const size_t count = layer_tensors(&plain->model->layers[layer], without);
+        layer_tensors(&padded->model->layers[layer], with);
+        for (size_t t = 0; t < count; t++)
+            for (size_t i = 0; i < with[t].rows * with[t].columns; i++) {
+                const size_t row = i / with[t].columns, column = i % with[t].columns;
+                const bool is_padding = row >= without[t].rows || column >= without[t].columns;
+                const size_t place = without[t].offset + row * without[t].columns + column;
+                const double want = is_padding ? 0 : number(plain, layer, place);
+                const double got = number(padded, layer, with[t].offset + i);
+                if (!(fabs(got - want) <= (is_padding ? 0 : near)))
+                    fail_msg("layer %zu, %s: row %zu, column %zu is %g with padding and %g without", layer,
+                             with[t].name, row, column, got, want);
+            }
+    }
+}
+
+static void compare_steps(struct run *plain, struct run *padded, size_t steps, double near)
+{
+    for (size_t i = 0; i < steps; i++) {
+        const double want = step(plain, &adamw), got = step(padded, &adamw);
+        if (!(fabs(got - want) <= near * want))
+            fail_msg("step %zu: the loss is %.9g with padding and %.9g without", i, got, want);
+    }
+}
+
+static void nobody_sees_padding(void **state)
+{
+    const struct padding_row *row = *state;
+    struct model_sizes sizes = { .sequence = 16, .width = 16, .blocks = 1, .heads = 2, .tying = row->tying };
+    struct run plain = run_start_on(row->device, "gpt2", &sizes, 2, 3);
+    sizes.padded = true;
+    struct run padded = run_start_on(row->device, "gpt2", &sizes, 2, 3);
+    for (size_t i = 0; i <= plain.micro_batches * model_tokens(plain.model); i++)
+        plain.tokens[i] = padded.tokens[i] = (int32_t)(50256 - i * 1570);  // the vocabulary's last, and others
+    compare_padded(&plain, &padded, weight_of, 0);
+    compare_steps(&plain, &padded, 1, row->near);
+    compare_padded(&plain, &padded, gradient_of, row->near);
+    compare_steps(&plain, &padded, 5, row->near);
+    compare_padded(&plain, &padded, weight_of, 100 * row->near);
+    run_end(&plain);
+    run_end(&padded);
+}
+
+static void padding_is_no_token(void **state)
+{
+    (void)state;
+    const struct model_sizes sizes = { .sequence = 16, .width = 16, .blocks = 1, .heads = 2, .padded = true };
+    for (size_t i = 0; i < 2; i++) {
+        struct error error = { 0 };
+        struct run run = run_start("gpt2", &sizes, 1, 1);
+        run.tokens[i ? 16 : 0] = 50257;  // the first is only read, the last is only a target
+        double loss;
+        assert_false(sequential_step(run.sequential, run.tokens, run.targets, &adamw, &loss, &error));
+        assert_error(error, i ? "a target is outside the vocabulary" : "a token is outside the vocabulary");
+        run_end(&run);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -264,6 +359,11 @@ int main(void)
         { .name = "only matrices decay by SGD", .test_func = only_matrices_decay, .initial_state = &sgd },
         cmocka_unit_test(all_memory_is_one_allocation_made_at_the_start),
         cmocka_unit_test(a_token_outside_the_vocabulary_ends_the_step),
+        TEST_ROW(nobody_sees_padding, &padding_rows[0]),
+        TEST_ROW(nobody_sees_padding, &padding_rows[1]),
+        TEST_ROW(nobody_sees_padding, &padding_rows[2]),
+        TEST_ROW(nobody_sees_padding, &padding_rows[3]),
+        cmocka_unit_test(padding_is_no_token),
     };
     return cmocka_run_group_tests_name("sequential", tests, NULL, NULL);
 }
