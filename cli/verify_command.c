@@ -65,10 +65,10 @@ static const struct argp argp = {
            "\n\nExit code 0: they are equal; 1: they differ.\n\nExample:\n  weir verify plan.json --steps 5\n",
 };
 
-static void print(const struct plan *plan, const struct verification *result)
+static void print(const struct plan *plan, const struct model *model, const struct verification *result)
 {
     printf("%s, %s, %zu stages, %u micro-batches: %llu parameters after %u iterations (last loss %.6f)\n", plan->model,
-           plan->schedule, plan->stage_count, plan->micro_batches, (unsigned long long)result->parameter_count,
+           plan->schedule, plan->stage_count, plan->micro_batches, (unsigned long long)model_parameter_count(model),
            result->steps, result->loss);
     if (result->equal) {
         printf("equal: pipeline and sequential run agree bit for bit, weights and losses\n");
@@ -100,7 +100,7 @@ static bool verify(void *self, const struct run_place *place, bool speaks, struc
     if (!result.equal)
         atomic_store(&verifying->differs, true);
     if (speaks)
-        print(verifying->plan, &result);
+        print(verifying->plan, verifying->model, &result);
     return true;
 }
 

@@ -12,7 +12,7 @@
 struct verification {
     bool equal;
     uint32_t steps;              // iterations compared
-    uint64_t parameter_count;
+    uint64_t parameter_count;    // compared, with what lies in gaps between tensors
     uint64_t differing;          // parameters whose bits differ, on any copy of their stage
     char layer[64];              // the first layer with one, or empty
     uint32_t copy;               // which copy of it, where there are several
