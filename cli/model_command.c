@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "cli/command.h"
 #include "cli/options.h"
@@ -14,7 +15,7 @@ struct given {
     struct shared_options shared;
 };
 
-static const struct argp_option options[] = { OPTION_JSON, OPTION_OUTPUT, { 0 } };
+static const struct argp_option options[] = { OPTION_PAD_VOCABULARY, OPTION_JSON, OPTION_OUTPUT, { 0 } };
 
 static error_t take(int key, char *argument, struct argp_state *state)
 {
@@ -31,8 +32,9 @@ static const struct argp argp = {
     .args_doc = "[NAME]",
     .doc = "Lists the built-in models, or the layers of one: what each hands on, its parameters and its floating-point "
            "operations in a forward of one micro-batch (a backward does twice as many).\v"
-           "Sizes may follow the name: micro_batch (sequences in one), sequence (bytes in each), width, blocks, heads "
-           "and dropout.\n\n"
+           "Sizes may follow the name: micro_batch (sequences in one), sequence (bytes in each), width, blocks, heads, "
+           "dropout, tied or untied (whether the head's words are the embedding's) and padded (room for a multiple of "
+           "128 words, for the matrix units of GPUs).\n\n"
            "Examples:\n"
            "  weir model\n"
            "  weir model gpt-nano\n"
@@ -88,8 +90,11 @@ static void write_table(const struct model *model, const char *name, struct text
     }
     text_add(text, "%-18s %-10s %16s %12" PRIu64 " %13" PRIu64 "\n\n", "total", "", "", model_parameter_count(model),
              model_flops(model));
-    text_add(text, "A micro-batch is %zu sequences of %zu bytes. Parameters take %s as float.\n",
-             model->sizes.micro_batch, model->sizes.sequence, bytes_format(model_parameter_bytes(model), number[2]));
+    text_add(text, "A micro-batch is %zu sequences of %zu bytes. Parameters take %s as float", model->sizes.micro_batch,
+             model->sizes.sequence, bytes_format(model_parameter_bytes(model), number[2]));
+    if (model->padding > 0)
+        text_add(text, ", with the room of %zu words that are padding", model->padding);
+    text_add(text, ".\n");
 }
 
 // --- one model as a document ---------------------------------------------------------
@@ -156,15 +161,16 @@ static void write_document(const struct model *model, const char *name, struct t
 
 static bool describe_model(const struct given *given, struct text *text, struct error *error)
 {
-    struct model *model = model_from_spec(given->name, PRECISION_FP32, error);
-    if (!model)
-        return false;
-    if (given->shared.json)
-        write_document(model, given->name, text);
-    else
-        write_table(model, given->name, text);
+    char *spec = model_spec_named(given->name, given->shared.pad_vocabulary, error);
+    struct model *model = spec ? model_from_spec(spec, PRECISION_FP32, error) : NULL;
+    if (model && given->shared.json)
+        write_document(model, spec, text);
+    else if (model)
+        write_table(model, spec, text);
+    const bool good = model != NULL;
     model_free(model);
-    return true;
+    free(spec);
+    return good;
 }
 
 static int run(int count, char **arguments)
@@ -176,6 +182,8 @@ static int run(int count, char **arguments)
     struct text text = { 0 };
     if (given.shared.json && !given.name)
         error_set(&error, "--json describes one model; name it (weir model lists them)");
+    else if (given.shared.pad_vocabulary && !given.name)
+        error_set(&error, "--pad-vocabulary pads one model; name it (weir model lists them)");
     else if (given.name ? describe_model(&given, &text, &error) : list_models(&text, &error))
         return command_write(&text, given.shared.output, 0);
     text_clear(&text);

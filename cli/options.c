@@ -124,6 +124,9 @@ error_t shared_option(int key, char *argument, struct shared_options *options, s
     case KEY_JSON:
         options->json = true;
         break;
+    case KEY_PAD_VOCABULARY:
+        options->pad_vocabulary = true;
+        break;
     case 'o':
         options->output = argument;
         break;

@@ -23,6 +23,7 @@ struct shared_options {
     const char *cluster;
     uint64_t memory_bytes;
     bool json;
+    bool pad_vocabulary;
     const char *output;
 };
 
@@ -37,6 +38,7 @@ enum {
     KEY_JSON,
     KEY_DEVICE,
     KEY_VERBOSE,
+    KEY_PAD_VOCABULARY,
     KEY_SUBJECT,        // where those of subject.h begin
     KEY_PICTURE = 0x180,  // where those of pictures.h begin
     KEY_HOLDING = 0x1c0,  // where those of holding_options.h begin
@@ -55,6 +57,9 @@ enum {
 #define OPTION_JSON OPTION_JSON_IN(0)
 #define OPTION_DEVICE { "device", KEY_DEVICE, "NAME", 0, "Where layers run (cpu): cpu:avx2, cuda, cuda:1, ...", 0 }
 #define OPTION_VERBOSE { "verbose", KEY_VERBOSE, 0, 0, "Say what is set for the device's libraries", 0 }
+// Of commands that name a model and no plan; see model_spec_named().
+#define OPTION_PAD_VOCABULARY \
+    { "pad-vocabulary", KEY_PAD_VOCABULARY, 0, 0, "Room for a multiple of 128 words: MODEL,padded", 0 }
 #define OPTION_OUTPUT { "output", 'o', "FILE", 0, "Where the document goes (\"-\": standard output)", 0 }
 
 // Takes a shared option; ARGP_ERR_UNKNOWN for any other key. A bad value ends the

@@ -1,6 +1,7 @@
 // weir profile: measures a built-in model on this machine, or the links between ranks; or looks a profile over.
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/command.h"
@@ -11,6 +12,7 @@
 #include "profiler/lint.h"
 #include "profiler/report.h"
 #include "trainer/measure_model.h"
+#include "trainer/model_spec.h"
 
 enum { KEY_LINT = KEY_OWN, KEY_REPEATS, KEY_CLOCK, KEY_LINKS };
 
@@ -26,6 +28,7 @@ static const struct argp_option options[] = {
     OPTION_JSON,
     OPTION_DEVICE,
     OPTION_VERBOSE,
+    OPTION_PAD_VOCABULARY,
     { "repeats", KEY_REPEATS, "N", 0, "Samples of each time (20)", 0 },
     { "clock", KEY_CLOCK, "C", 0, "cpu, the thread's own time (the default), or wall; of GPUs: by their events", 0 },
     { "links", KEY_LINKS, 0, 0, "The links between ranks, as a cluster", 0 },
@@ -73,6 +76,8 @@ static error_t take(int key, char *argument, struct argp_state *state)
         if (given->is_links ? given->says_clock : given->shared.memory_bytes > 0)
             argp_error(state, given->is_links ? "links are timed by the devices: --clock says nothing of them"
                                               : "--memory is for --links");
+        if (given->shared.pad_vocabulary && !given->model)
+            argp_error(state, "--pad-vocabulary is for a model");
         break;
     default:
         return shared_option(key, argument, &given->shared, state);
@@ -86,10 +91,13 @@ static const struct argp argp = {
     .args_doc = "MODEL\n--links\n--lint FILE",
     .doc = "Measures what the layers of a built-in model cost on this machine, or the links between ranks; or looks a "
            "profile over.\v"
+           "--pad-vocabulary is the word padded behind a model's name (weir model --help): the profile, plans made of it "
+           "and weir train name the model with it.\n\n"
            "With --links the ranks are processes that torchrun, mpirun or srun has started, or several devices of one; the "
            "document is what --cluster takes.\n\n"
            "Exit code 1: a finding makes the profile untrusted (--lint).\n\n"
            "Examples:\n  weir profile gpt-nano -o profile.json\n  weir profile gpt-nano,width=64,blocks=2\n"
+           "  weir profile gpt2 --pad-vocabulary --device cuda:bf16 -o profile.json\n"
            "  weir profile --links --device cuda:0,cuda:1 -o cluster.json\n"
            "  torchrun --nproc-per-node 8 --no-python weir profile --links --device cuda\n"
            "  weir profile --lint profile.json\n",
@@ -155,16 +163,17 @@ static int measure(const struct given *given)
 {
     struct error error = { 0 };
     struct measurement *measurement = NULL;
-    const bool is_said = !given->verbose || device_names_explain(given->device, &error);
+    char *spec = model_spec_named(given->model, given->shared.pad_vocabulary, &error);
+    const bool is_said = spec && (!given->verbose || device_names_explain(given->device, &error));
     struct device *device = is_said ? device_open(given->device, &error) : NULL;
-    struct profile *profile =
-        device && has_that_clock(device, given, &error)
-            ? measure_model(given->model, device, &given->how, &measurement, &error) : NULL;
+    struct profile *profile = device && has_that_clock(device, given, &error)
+                                ? measure_model(spec, device, &given->how, &measurement, &error) : NULL;
     progress_end(given->how.self);
     const int code = profile ? write_result(given, profile, measurement) : command_fail(&error);
     measurement_free(measurement);
     profile_free(profile);
     device_close(device);
+    free(spec);
     return code;
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/number.h"
+#include "common/text.h"
 
 enum { NAME_SIZE = 64 };
 
@@ -35,6 +36,11 @@ static bool set_dropout(const char *value, float *dropout, struct error *error)
     return true;
 }
 
+static bool takes_no_value(const char *key, const char *value, struct error *error)
+{
+    return !value[0] || error_set(error, "%s: takes no value", key);
+}
+
 static bool set_size(struct model_sizes *sizes, const char *key, const char *value, unsigned *given,
                      struct error *error)
 {
@@ -47,8 +53,11 @@ static bool set_size(struct model_sizes *sizes, const char *key, const char *val
     };
     if (strcmp(key, "tied") == 0 || strcmp(key, "untied") == 0) {
         sizes->tying = key[0] == 't' ? TYING_TIED : TYING_UNTIED;
-        return take_note("tied or untied", 1u << 30, given, error)
-            && (!value[0] || error_set(error, "%s: takes no value", key));
+        return take_note("tied or untied", 1u << 30, given, error) && takes_no_value(key, value, error);
+    }
+    if (strcmp(key, "padded") == 0) {
+        sizes->padded = true;
+        return take_note(key, 1u << 29, given, error) && takes_no_value(key, value, error);
     }
     if (strcmp(key, "dropout") == 0)
         return take_note(key, 1u << 31, given, error) && set_dropout(value, &sizes->dropout, error);
@@ -62,7 +71,14 @@ static bool set_size(struct model_sizes *sizes, const char *key, const char *val
         return true;
     }
     return error_set(error, "\"%s\" is no size of a model (micro_batch, sequence, width, blocks, heads, dropout, tied,"
-                     " untied)", key);
+                     " untied, padded)", key);
+}
+
+char *model_spec_named(const char *name, bool padded, struct error *error)
+{
+    struct text spec = { 0 };
+    text_add(&spec, "%s%s", name, padded ? ",padded" : "");
+    return text_take(&spec, error);
 }
 
 enum precision plan_precision(const struct plan *plan)

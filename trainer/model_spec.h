@@ -8,10 +8,14 @@
 #include "partitioner/plan/plan.h"
 
 // Sizes: micro_batch, sequence, width, blocks, heads (whole numbers) and dropout
-// (a fraction below 1); and "tied" or "untied": whether the head's words are the
-// embedding's. The precision is that of the device
-// that it is to run on. NULL with what is wrong; freed by model_free().
+// (a fraction below 1); "tied" or "untied": whether the head's words are the
+// embedding's; and "padded": room for a multiple of 128 words. The precision is that of
+// the device that it is to run on. NULL with what is wrong; freed by model_free().
 struct model *model_from_spec(const char *spec, enum precision precision, struct error *error);
+
+// The spec of a model that was named on a command line, where an option may ask for it
+// to be padded; freed by free().
+char *model_spec_named(const char *name, bool padded, struct error *error);
 
 // What the model of a plan computes in: the plan's optimizer says so.
 enum precision plan_precision(const struct plan *plan);
