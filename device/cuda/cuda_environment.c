@@ -1,6 +1,6 @@
-// What CUDA and NCCL read from the environment, once, when they are called first. Each
-// setting is shown to be needed by tests/runtime/test_recorded.c, which plays CUDA's and
-// NCCL's rules with it and without.
+// What CUDA and NCCL read from the environment, once, when they are called first. That
+// connections and launch order are needed is shown by tests/runtime/test_recorded.c, which
+// plays CUDA's and NCCL's rules with them and without.
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -16,6 +16,9 @@ static struct device_setting settings[] = {
     // receive that was posted early; and that its threads launch for several communicators at a time is an error.
     { .name = "NCCL_LAUNCH_ORDER_IMPLICIT", .value = "0",
       .why = "otherwise a message waits for all that were asked for before it" },
+    // CUDA's own choice since 12.2. All at once would be all of cuBLASLt, NCCL and cuDNN in each process; our own kernels
+    // are loaded when a device is opened, theirs when each action is rehearsed.
+    { .name = "CUDA_MODULE_LOADING", .value = "LAZY", .why = "otherwise each process loads all kernels of all libraries" },
 };
 
 enum { SETTINGS = sizeof settings / sizeof settings[0] };
