@@ -1,5 +1,6 @@
 #include "cli/ranks.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,23 +22,34 @@ struct member {
     struct error error;
 };
 
-// Of what all ranks must agree on.
-static bool digest_of(const struct ranks_request *request, uint64_t *digest, struct error *error)
+// By its hash; "" where there is none.
+static bool name_plan(const struct plan *plan, char value[AGREED_SIZE], struct error *error)
 {
     struct text text = { 0 };
-    char digits[HASH_SIZE];
-    if (request->plan)
-        plan_write(request->plan, &text);
-    text_add(&text, "%s %llu %llu", request->device, (unsigned long long)request->seed,
-             (unsigned long long)request->steps);
+    if (plan)
+        plan_write(plan, &text);
     const bool good = !text.failed || error_no_memory(error, "a plan");
-    if (good) {
-        hash_bytes(text.data, text.length, digits);
-        digits[16] = '\0';
-        *digest = strtoull(digits, NULL, 16);
-    }
+    if (good && plan)
+        hash_bytes(text.data, text.length, value);
     text_clear(&text);
     return good;
+}
+
+// What every command has that runs ranks, and what is this one's own.
+static bool agree(const struct ranks_request *request, const struct process_group *group, struct error *error)
+{
+    enum { SHARED = 4 };
+    struct agreed all[SHARED + RANKS_MOST_AGREED] = {
+        { .what = "plan" }, { .what = "--device" }, { .what = "--seed" }, { .what = "--steps" },
+    };
+    assert(request->agreed_count <= RANKS_MOST_AGREED);
+    if (!name_plan(request->plan, all[0].value, error))
+        return false;
+    snprintf(all[1].value, AGREED_SIZE, "%s", request->device);
+    snprintf(all[2].value, AGREED_SIZE, "%llu", (unsigned long long)request->seed);
+    snprintf(all[3].value, AGREED_SIZE, "%llu", (unsigned long long)request->steps);
+    memcpy(&all[SHARED], request->agreed, request->agreed_count * sizeof all[0]);
+    return ranks_agree(group, all, SHARED + request->agreed_count, error);
 }
 
 static void say_wiring(void *self, const struct session *session)
@@ -131,18 +143,16 @@ static uint32_t ranks_wanted(const struct ranks_request *request, const struct l
 static bool meet(struct ranks *ranks, struct member *member, const struct launch *launch, struct error *error)
 {
     const uint32_t wanted = ranks_wanted(member->request, launch);
-    struct control_settings settings = { 0 };
+    const struct control_settings settings = { 0 };
     if (launch->ranks != wanted)
         return error_set(error, "%s started %u processes, and the plan has %u ranks: a process each, or a single one "
                          "for all, is needed", launch->by, launch->ranks, wanted);
-    if (!digest_of(member->request, &settings.digest, error))
-        return false;
     ranks->control = control_open(launch, &settings, error);
     if (!ranks->control)
         return false;
     member->group = control_group(ranks->control);
     member->is_in_group = true;
-    return true;
+    return agree(member->request, &member->group, error);
 }
 
 static bool run_process(struct ranks *ranks, const struct ranks_request *request, const struct launch *launch,

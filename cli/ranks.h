@@ -6,12 +6,15 @@
 #define CLI_RANKS_H
 
 #include "partitioner/plan/plan.h"
+#include "runtime/agreement.h"
 #include "runtime/processes/control.h"
 #include "runtime/thread_group.h"
 #include "trainer/run_place.h"
 
 // What one rank does, or all together; `speaks`: whether it prints and writes.
 typedef bool ranks_work(void *self, const struct run_place *place, bool speaks, struct error *error);
+
+enum { RANKS_MOST_AGREED = 4 };
 
 struct ranks_request {
     const struct plan *plan;  // NULL: as many ranks as there are processes or devices
@@ -20,7 +23,9 @@ struct ranks_request {
     const char *device;
     const char *folder;    // where the trace of a run that failed goes; NULL: nowhere
     bool verbose;          // rank 0 says what is set for the devices' libraries
-    uint64_t seed, steps;  // which all processes must have alike
+    uint64_t seed, steps;
+    const struct agreed *agreed;  // what else all processes must have alike, besides all of the above
+    uint32_t agreed_count;        // at most RANKS_MOST_AGREED
     ranks_work *work;
     void *self;
 };

@@ -256,6 +256,17 @@ struct task {
     const struct model *model;
 };
 
+// By content: the same text may have another name on another machine.
+static bool agree_on_data(const struct process_group *group, const struct text_data *data, struct error *error)
+{
+    struct agreed agreed = { .what = "--data" };
+    char digits[HASH_SIZE];
+    text_data_hash(data, digits);
+    snprintf(agreed.value, sizeof agreed.value, "%zu tokens with hash %.16s", data->train_count + data->held_count,
+             digits);
+    return ranks_agree(group, &agreed, 1, error);
+}
+
 static bool train(void *self, const struct run_place *place, bool speaks, struct error *error)
 {
     const struct task *task = self;
@@ -263,6 +274,10 @@ static bool train(void *self, const struct run_place *place, bool speaks, struct
     struct text_data data;
     if (!text_data_load(given->data, &data, error))
         return false;
+    if (place->group && !agree_on_data(place->group, &data, error)) {
+        text_data_clear(&data);
+        return false;
+    }
     const struct train_settings settings = {
         .text = &data,
         .steps = (uint32_t)given->steps,
@@ -308,9 +323,13 @@ static int run(int count, char **arguments)
     if (good)
         round_steps(&given, plan);
     struct task task = { &given, plan, model };
+    struct agreed agreed[] = { { .what = "--rate" }, { .what = "--flush-every" } };
+    for (int digits = 1; strtof(agreed[0].value, NULL) != given.rate && digits <= 9; digits++)  // 9 tell any two apart
+        snprintf(agreed[0].value, AGREED_SIZE, "%.*g", digits, (double)given.rate);
+    snprintf(agreed[1].value, AGREED_SIZE, "%llu", (unsigned long long)given.flush_every);
     const struct ranks_request request = { .plan = plan, .device = given.device, .folder = given.out, .seed = given.seed,
-                                           .steps = given.steps, .verbose = given.verbose, .work = train,
-                                           .self = &task };
+                                           .steps = given.steps, .agreed = agreed, .agreed_count = 2,
+                                           .verbose = given.verbose, .work = train, .self = &task };
     struct ranks ranks = { 0 };
     good = good && ranks_run(&ranks, &request, &error);
     model_free(model);

@@ -165,6 +165,19 @@ void text_data_clear(struct text_data *data)
     *data = (struct text_data){ 0 };
 }
 
+void text_data_hash(const struct text_data *data, char digits[HASH_SIZE])
+{
+    struct {
+        char train[HASH_SIZE], held[HASH_SIZE];
+        uint32_t vocabulary;
+    } parts;
+    memset(&parts, 0, sizeof parts);
+    hash_bytes(data->train, data->train_count * sizeof data->train[0], parts.train);
+    hash_bytes(data->held, data->held_count * sizeof data->held[0], parts.held);
+    parts.vocabulary = data->vocabulary;
+    hash_bytes(&parts, sizeof parts, digits);
+}
+
 static void copy_row(const uint16_t *from, size_t length, int32_t *tokens, int32_t *targets)
 {
     for (size_t i = 0; i < length; i++) {

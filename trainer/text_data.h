@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "common/error.h"
+#include "common/hash.h"
 
 struct text_data {
     uint16_t *train;
@@ -29,6 +30,9 @@ struct text_data {
 // 10 x 4,096 tokens in all, so that a block can be held out.
 bool text_data_load(const char *path, struct text_data *data, struct error *error);
 void text_data_clear(struct text_data *data);
+
+// Of its tokens and how they are split, not of their files' names.
+void text_data_hash(const struct text_data *data, char digits[HASH_SIZE]);
 
 // The tokens of one training micro-batch: `rows` sequences of `length` bytes and,
 // for each byte, the one after it as its target. Which sequences depends on seed,

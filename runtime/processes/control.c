@@ -483,7 +483,7 @@ struct control *control_open(const struct launch *launch, const struct control_s
     if (!control)
         return NULL;
     const uint64_t deadline_ns = add_clamped(clock_now_ns(), control->settings.deadline_ns);
-    bool good = meet(launch, settings->digest, deadline_ns, control->peers, error);
+    bool good = meet(launch, deadline_ns, control->peers, error);
     if (good && launch->ranks > 1) {
         control->has_thread = pthread_create(&control->thread, NULL, watch, control) == 0;
         good = control->has_thread

@@ -24,11 +24,10 @@ struct control;
 struct control_settings {
     uint64_t deadline_ns;  // of meeting, and of one exchange; 0: five minutes
     uint64_t silence_ns;   // after which a rank is taken for dead; 0: half a minute
-    uint64_t digest;       // of all that the processes must agree on; a rank with another is refused
 };
 
 // Returns when all ranks have met, or with the reason: who has not come, or who came
-// with another plan. A single process meets nobody, and every call below is at once done.
+// from another program or launch. A single process meets nobody, and every call below is at once done.
 struct control *control_open(const struct launch *launch, const struct control_settings *settings,
                              struct error *error);
 // Passes on what failures it has heard of, and says goodbye, so that the others do not take this end for a crash.

@@ -20,8 +20,7 @@ enum { STALL_SECONDS = 3, PAUSE_MS = 50 };
 
 // The first thing said on a connection, by who comes and by rank 0.
 struct greeting {
-    char magic[8];  // "weirctl1"
-    uint64_t digest;
+    char magic[8];  // "weirctl2"
     uint32_t rank, ranks;
     uint32_t process;
     char version[20];
@@ -117,9 +116,9 @@ static void send_away(const struct launch *launch, struct peer *peers, const str
     }
 }
 
-static struct greeting greeting_of(const struct launch *launch, uint64_t digest)
+static struct greeting greeting_of(const struct launch *launch)
 {
-    struct greeting greeting = { .magic = "weirctl1", .digest = digest, .rank = launch->rank, .ranks = launch->ranks,
+    struct greeting greeting = { .magic = "weirctl2", .rank = launch->rank, .ranks = launch->ranks,
                                  .process = (uint32_t)getpid(), .version = WEIR_VERSION };
     gethostname(greeting.host, sizeof greeting.host - 1);
     return greeting;
@@ -174,7 +173,7 @@ static bool write_place(const struct launch *launch, int listener, struct error 
 }
 
 // Why a greeting is not welcome; "" where it is.
-static void judge(const struct launch *launch, uint64_t digest, const struct greeting *greeting,
+static void judge(const struct launch *launch, const struct greeting *greeting,
                   const struct peer *peers, char *sentence, size_t size)
 {
     sentence[0] = '\0';
@@ -189,25 +188,22 @@ static void judge(const struct launch *launch, uint64_t digest, const struct gre
     else if (peers[greeting->rank].socket >= 0)
         snprintf(sentence, size, "two processes came as rank %u: %u on %s and %u on %s", greeting->rank,
                  peers[greeting->rank].process, peers[greeting->rank].host, greeting->process, greeting->host);
-    else if (greeting->digest != digest)
-        snprintf(sentence, size, "rank %u has another plan, model or seed than rank 0: give all ranks the same",
-                 greeting->rank);
 }
 
 // Somebody came. True unless that ends the meeting; who does not speak our language is sent away.
-static bool receive_guest(const struct launch *launch, uint64_t digest, int guest, struct peer *peers,
+static bool receive_guest(const struct launch *launch, int guest, struct peer *peers,
                           uint32_t *present, struct error *error)
 {
     struct greeting greeting;
     struct answer answer = { .process = (uint32_t)getpid() };
     set_up(guest);
-    if (!socket_read(guest, &greeting, sizeof greeting) || memcmp(greeting.magic, "weirctl1", 8) != 0) {
+    if (!socket_read(guest, &greeting, sizeof greeting) || memcmp(greeting.magic, "weirctl2", 8) != 0) {
         close(guest);
         return true;
     }
     greeting.version[sizeof greeting.version - 1] = greeting.host[sizeof greeting.host - 1] = '\0';
     gethostname(answer.host, sizeof answer.host - 1);
-    judge(launch, digest, &greeting, peers, answer.sentence, sizeof answer.sentence);
+    judge(launch, &greeting, peers, answer.sentence, sizeof answer.sentence);
     answer.is_welcome = answer.sentence[0] == '\0';
     const bool told = socket_write(guest, &answer, sizeof answer);
     if (!answer.is_welcome || !told) {
@@ -239,7 +235,7 @@ static bool tell_place(const struct launch *launch, const struct process_functio
     return mpi->tell(launch->rank, launch->ranks, text, sizeof text, deadline_ns, error) && good;
 }
 
-static bool host_meeting(const struct launch *launch, const struct process_functions *mpi, uint64_t digest,
+static bool host_meeting(const struct launch *launch, const struct process_functions *mpi,
                          uint64_t deadline_ns, struct peer *peers, struct error *error)
 {
     if (launch->file[0])
@@ -255,7 +251,7 @@ static bool host_meeting(const struct launch *launch, const struct process_funct
             good = nobody_came(launch, peers, present, error);
         else if (poll(&wait, 1, (int)(left < 1000 ? left : 1000)) > 0) {
             const int guest = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-            good = guest < 0 || receive_guest(launch, digest, guest, peers, &present, error);
+            good = guest < 0 || receive_guest(launch, guest, peers, &present, error);
         }
     }
     if (listener >= 0)
@@ -336,9 +332,9 @@ static int connect_to(const char *host, uint16_t port, char *trouble, size_t siz
 }
 
 // Greets. False where the other end does not answer (perhaps it is no rank 0), or with an error where it says no.
-static bool greet(const struct launch *launch, uint64_t digest, int guest, struct peer *host, struct error *error)
+static bool greet(const struct launch *launch, int guest, struct peer *host, struct error *error)
 {
-    const struct greeting greeting = greeting_of(launch, digest);
+    const struct greeting greeting = greeting_of(launch);
     struct answer answer;
     if (!socket_write(guest, &greeting, sizeof greeting) || !socket_read(guest, &answer, sizeof answer))
         return false;
@@ -350,7 +346,7 @@ static bool greet(const struct launch *launch, uint64_t digest, int guest, struc
     return true;
 }
 
-static bool go_to_meeting(const struct launch *launch, uint64_t digest, uint64_t deadline_ns, struct peer *host,
+static bool go_to_meeting(const struct launch *launch, uint64_t deadline_ns, struct peer *host,
                           struct error *error)
 {
     char trouble[400] = "nobody wrote where it listens";
@@ -358,7 +354,7 @@ static bool go_to_meeting(const struct launch *launch, uint64_t digest, uint64_t
         char name[LAUNCH_PLACE_SIZE];
         uint16_t port;
         const int guest = find_host(launch, name, &port) ? connect_to(name, port, trouble, sizeof trouble) : -1;
-        if (guest >= 0 && greet(launch, digest, guest, host, error))
+        if (guest >= 0 && greet(launch, guest, host, error))
             return true;
         if (guest >= 0)
             close(guest);
@@ -377,7 +373,7 @@ static bool lacks_place(const struct launch *launch, const struct error *missing
     return error_set(error, "%s; or let MPI tell it, for which %s", reason.text, missing->text);
 }
 
-bool meet(const struct launch *launch, uint64_t digest, uint64_t deadline_ns, struct peer *peers, struct error *error)
+bool meet(const struct launch *launch, uint64_t deadline_ns, struct peer *peers, struct error *error)
 {
     struct error reason = { 0 }, missing = { 0 };
     struct launch place = *launch;  // where it is, once that is known
@@ -389,9 +385,9 @@ bool meet(const struct launch *launch, uint64_t digest, uint64_t deadline_ns, st
     const struct process_functions *mpi = plugin ? plugin->processes : NULL;
     place.is_open = mpi != NULL;
     if ((mpi || launch->file[0] || launch->address[0] || lacks_place(launch, &missing, &reason))
-        && (launch->rank == 0 ? host_meeting(&place, mpi, digest, deadline_ns, peers, &reason)
+        && (launch->rank == 0 ? host_meeting(&place, mpi, deadline_ns, peers, &reason)
                               : (!mpi || hear_place(&place, mpi, deadline_ns, &reason))
-                                    && go_to_meeting(&place, digest, deadline_ns, &peers[0], &reason)))
+                                    && go_to_meeting(&place, deadline_ns, &peers[0], &reason)))
         return true;
     send_away(launch, peers, &reason);
     return error_set_kind(error, reason.kind, "%s", reason.text);

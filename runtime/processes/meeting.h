@@ -28,7 +28,7 @@ bool frame_write(int socket, struct frame frame, const void *data);
 
 // Fills in peers[1 .. ranks) on rank 0, peers[0] elsewhere. On failure those who have come are
 // told why, and no socket is left open.
-bool meet(const struct launch *launch, uint64_t digest, uint64_t deadline_ns, struct peer *peers, struct error *error);
+bool meet(const struct launch *launch, uint64_t deadline_ns, struct peer *peers, struct error *error);
 
 // All bytes, or false: the connection is gone, or stood still for too long.
 bool socket_write(int socket, const void *data, uint64_t bytes);

@@ -24,7 +24,6 @@ struct world {
     uint32_t ranks;
     struct launch launch;  // of all, but for the rank
     struct control_settings settings;
-    uint64_t digest_of_last;  // 0: the same
     rank_function *does;
     pid_t children[MOST_RANKS];
     unsigned trial;
@@ -33,7 +32,7 @@ struct world {
 static struct world world_of(uint32_t ranks, rank_function *does)
 {
     static unsigned count;
-    struct world world = { .ranks = ranks, .does = does, .settings = { .deadline_ns = 60 * second_ns, .digest = 7 } };
+    struct world world = { .ranks = ranks, .does = does, .settings = { .deadline_ns = 60 * second_ns } };
     world.launch = (struct launch){ .by = "a test", .ranks = ranks, .local_ranks = ranks };
     snprintf(world.launch.file, sizeof world.launch.file, "%s/weir-control-%d-%u",
              getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp", (int)getpid(), count++);
@@ -44,11 +43,8 @@ static void be_rank(const struct world *world, uint32_t rank)
 {
     struct error error = { 0 };
     struct launch launch = world->launch;
-    struct control_settings settings = world->settings;
     launch.rank = launch.local_rank = rank;
-    if (rank + 1 == world->ranks && world->digest_of_last)
-        settings.digest = world->digest_of_last;
-    struct control *control = control_open(&launch, &settings, &error);
+    struct control *control = control_open(&launch, &world->settings, &error);
     const int status = world->does(control, rank, &error);
     control_close(control);
     fflush(NULL);
@@ -193,31 +189,6 @@ static void everybody_knows_what_everybody_does(void **state)
 }
 
 // --- refusals -----------------------------------------------------------------------------
-
-static int hears_of_another_plan(struct control *control, uint32_t rank, const struct error *error)
-{
-    EXPECT(!control);
-    EXPECT(strcmp(error->text, "rank 2 has another plan, model or seed than rank 0: give all ranks the same") == 0);
-    return 0;
-}
-
-static void another_plan_is_refused_and_all_learn_why(void **state)
-{
-    (void)state;
-    struct world world = world_of(3, hears_of_another_plan);
-    world.digest_of_last = 8;
-    start(&world, 0);
-    start(&world, 1);
-    usleep(300000);  // most likely rank 1 is there by then; it learns why in either case
-    start(&world, 2);
-    for (uint32_t rank = 0; rank < 3; rank += 2) {
-        int status;
-        assert_int_equal(waitpid(world.children[rank], &status, 0), world.children[rank]);
-        assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-    }
-    kill(world.children[1], SIGKILL);  // which may have come late, and waits for a rank 0 that is gone
-    waitpid(world.children[1], NULL, 0);
-}
 
 static int misses_rank_2(struct control *control, uint32_t rank, const struct error *error)
 {
@@ -430,7 +401,6 @@ int main(void)
         cmocka_unit_test(they_meet_at_a_port_too_and_a_stranger_is_sent_away),
         cmocka_unit_test(one_process_meets_nobody),
         cmocka_unit_test(everybody_knows_what_everybody_does),
-        cmocka_unit_test(another_plan_is_refused_and_all_learn_why),
         cmocka_unit_test(who_does_not_come_is_named),
         cmocka_unit_test(a_rank_0_that_is_not_there_is_not_waited_for_forever),
         cmocka_unit_test(all_hear_of_a_rank_that_was_killed),
