@@ -96,7 +96,7 @@ struct profile_source {
 
 struct profile {
     char *model;
-    char *dtype;
+    char *dtype;  // one that profile_dtype_bytes() knows
     char *notes;  // or NULL
     uint64_t micro_batch;
     struct profile_source source;
@@ -121,6 +121,10 @@ struct profile *profile_read(const char *text, size_t length, const char *name, 
 void profile_write(const struct profile *profile, struct text *text);
 bool profile_rehash(struct profile *profile, struct error *error);
 void profile_free(struct profile *profile);
+
+// Bytes of a number of this type, "bf16"; 0: there is none of that name.
+uint32_t profile_dtype_bytes(const char *dtype);
+#define PROFILE_DTYPES "fp64, fp32, tf32, fp16, bf16, fp8"  // for people; float64, float32, .. are the same
 
 // An empty profile of `layer_count` zeroed layers, for measuring and importing.
 struct profile *profile_create(const char *model, const char *dtype, uint64_t micro_batch, size_t layer_count,

@@ -312,7 +312,9 @@ static void read_root(struct reader *reader, struct json *root)
     reader->version = json_format(root, "weir.profile", PROFILE_VERSION);
     profile->model = read_name(reader, root, "model");
     profile->micro_batch = json_u64(root, "micro_batch", 1, JSON_MAX);
-    profile->dtype = read_name(reader, root, "dtype");
+    profile->dtype = read_text(reader, root, "dtype");
+    if (profile->dtype && !profile_dtype_bytes(profile->dtype))
+        json_refuse_key(root, "dtype", "is \"%.40s\", not one of " PROFILE_DTYPES, profile->dtype);
     read_source(reader, root);
     read_layers(reader, root);
     read_links(reader, root);

@@ -82,22 +82,6 @@ void holding_say(const struct holding *holding, struct text *text)
         text_add(text, ", tied layers apart");
 }
 
-// Bytes of one parameter; 0 for a type that is not known.
-static uint32_t element_bytes(const char *dtype)
-{
-    static const struct {
-        const char *name;
-        uint32_t bytes;
-    } types[] = {
-        { "fp64", 8 }, { "float64", 8 }, { "fp32", 4 },    { "float32", 4 },  { "tf32", 4 }, { "fp16", 2 },
-        { "bf16", 2 }, { "float16", 2 }, { "bfloat16", 2 }, { "half", 2 },    { "fp8", 1 },
-    };
-    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
-        if (strcmp(types[i].name, dtype) == 0)
-            return types[i].bytes;
-    return 0;
-}
-
 static uint64_t factored_bytes(const struct profile_layer *layer)
 {
     uint64_t bytes = 0;
@@ -134,7 +118,7 @@ uint64_t holding_state_bytes(const struct holding *holding, const struct profile
     uint64_t bytes = multiply_clamped(row->copies, round_to_256(of->parameter_bytes));
     if (!row->bytes)
         return bytes;
-    const uint64_t parameters = of->parameter_bytes / element_bytes(profile->dtype);
+    const uint64_t parameters = of->parameter_bytes / profile_dtype_bytes(profile->dtype);
     bytes = add_clamped(bytes, multiply_clamped(parameters, row->bytes));
     if (row->block)
         bytes += 4 * row->scales * ((parameters + row->block - 1) / row->block);
@@ -156,11 +140,7 @@ uint64_t holding_host_rate(const struct cluster *cluster)
 static bool check_optimizer(const struct holding *holding, const struct profile *profile, struct error *error)
 {
     const struct optimizer_row *row = &rows[holding->optimizer];
-    const uint32_t element = element_bytes(profile->dtype);
-    if (row->bytes && !element)
-        return error_set(error, "optimizer %s: how many bytes a parameter of type \"%.40s\" has is not known; types are"
-                         " fp64, fp32, fp16, bf16, fp8", optimizer_names[holding->optimizer], profile->dtype);
-    if (row->is_master && element != 2)
+    if (row->is_master && profile_dtype_bytes(profile->dtype) != 2)
         return error_set(error, "optimizer %s keeps fp32 weights beside 16-bit ones, but the profile's are %.40s; use"
                          " the optimizer without -master", optimizer_names[holding->optimizer], profile->dtype);
     for (size_t l = 0; row->factored && l < profile->layer_count; l++)

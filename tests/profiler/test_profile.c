@@ -119,6 +119,8 @@ static struct refusal {
     { "refused: an unknown key", "\"flops\": 0", "\"flops\": 0, \"gflops\": 1",
       "p.json: layers[0]: key \"gflops\" is not known" },
     { "refused: an empty name", "\"name\": \"embedding\"", "\"name\": \"\"", "p.json: layers[0].name: is empty" },
+    { "refused: a type nobody knows", "\"dtype\": \"fp32\"", "\"dtype\": \"fp31\"",
+      "p.json: dtype: is \"fp31\", not one of fp64, fp32, tf32, fp16, bf16, fp8" },
     { "refused: a repeated name", "block0.norm", "head", "p.json: layers: layers 2 and 3 are both called head" },
     { "refused: a negative time", "\"forward_ns\": 2000", "\"forward_ns\": -1",
       "p.json: layers[0].forward_ns: is -1; it cannot be negative" },

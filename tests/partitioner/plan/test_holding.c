@@ -255,9 +255,6 @@ static struct bad_row bad_rows[] = {
     { "masters of fp32", { .optimizer = OPTIMIZER_ADAMW_MASTER }, "fp32", HOST, true,
       "optimizer adamw-master keeps fp32 weights beside 16-bit ones, but the profile's are fp32; use the optimizer"
       " without -master" },
-    { "a type nobody knows", { .optimizer = OPTIMIZER_ADAM_8BIT }, "posit", HOST, true,
-      "optimizer adam8bit: how many bytes a parameter of type \"posit\" has is not known; types are fp64, fp32, fp16,"
-      " bf16, fp8" },
     { "factors without shapes", { .optimizer = OPTIMIZER_ADAFACTOR }, "fp32", HOST, true,
       "optimizer adafactor: layer l0 has parameters but no \"shapes\", from which its state follows; add them to the"
       " profile" },
