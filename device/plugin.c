@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <limits.h>
+#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +31,16 @@ static bool find_beside(char path[PATH_MAX], const char *file, const char *name)
     return false;
 }
 
+// The shared library that this is a part of; "" in a program, whose name here is whatever its caller called it.
+static const char *own_library(void)
+{
+    static const char here;
+    Dl_info ignored;
+    struct link_map *library;
+    const bool is_known = dladdr1(&here, &ignored, (void **)&library, RTLD_DL_LINKMAP) != 0;
+    return is_known && library->l_name ? library->l_name : "";
+}
+
 static bool find(char path[PATH_MAX], const char *name, struct error *error)
 {
     const char *given = getenv("WEIR_PLUGINS");
@@ -42,9 +53,7 @@ static bool find(char path[PATH_MAX], const char *name, struct error *error)
     char program[PATH_MAX];
     const ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
     program[length > 0 ? length : 0] = '\0';
-    static const char here;
-    Dl_info library;
-    if ((dladdr(&here, &library) && find_beside(path, library.dli_fname, name)) || find_beside(path, program, name))
+    if (find_beside(path, own_library(), name) || find_beside(path, program, name))
         return true;
     return error_set_kind(error, ERROR_MACHINE,
                           "weir-%s.so is not installed, in lib/weir beside the program's bin (\"scons %s=yes install\""

@@ -19,6 +19,12 @@ said weir profile gpt-nano --device cuda:bf16
 said weir verify plan.json --device abacus
 weir verify plan.json --steps 1 --device cpu | tail -1
 
+echo "# beside what the caller calls the program, which may be anything"
+mkdir -p strange/weir
+cp "$WEIR_BUILD"/tests/device/played/sound/weir-cuda.so strange/weir
+called_strange() { (unset WEIR_PLUGINS; exec -a "$PWD/strange/weir-program" "$(command -v weir)" verify plan.json --device cuda); }
+called_strange 2>&1 | grep -c "played plug-in"
+
 echo "# with one of another version, and of another build"
 WEIR_PLUGINS=$WEIR_BUILD/tests/device/played/other_version said weir verify plan.json --device cuda
 WEIR_PLUGINS=$WEIR_BUILD/tests/device/played/other_build said weir verify plan.json --device cuda
