@@ -74,9 +74,9 @@ def models(kind):
         worst, names = 0.0, []
         thin = machine.gpt2('width=32', 'blocks=2', 'heads=4', 'sequence=32')
         for model in ('mlp,width=64,blocks=2', machine.small, thin):
-            plan = machine.plan('1f1b', processor, model, ranks=1)
-            want = losses(machine.trained(plan, processor, model, steps=6))
-            got = losses(machine.train(plan, device, model, steps=6))
+            # A plan each: a layer's bytes are its device's.
+            want, got = (losses(machine.trained(machine.plan('1f1b', where, model, ranks=1), where, model, steps=6))
+                         for where in (processor, device))
             worst = max([worst, *(abs(a - b) / abs(b) for a, b in zip(got, want))])
             names.append(model.split(',')[0])
         if not worst <= LOSS_BOUND[kind]:
