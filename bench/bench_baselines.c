@@ -233,7 +233,8 @@ static void print_tally(const struct tally *tally)
 static bool run_part(int part, struct tally *tally, struct error *error)
 {
     static const char *const heads[] = { "Ample memory",
-                                         "One and a half times the least memory that any plan fits in" };
+                                         "One and a half times the least memory in which random cuts are found to "
+                                         "fit" };
     if (part == 0)
         printf("Largest part against the least possible (forward and backward, 4 / 8 / 16 parts; layers that take "
                "time):\n\n"
