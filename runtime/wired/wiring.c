@@ -73,9 +73,8 @@ static bool wire_all(struct wiring *wiring, const struct schedule *lowered, cons
                      struct error *error)
 {
     if (wiring->unshared > 0)
-        return error_set_kind(error, ERROR_ANSWER, "one communicator for all messages would take some for others (%s), "
-                              "and NCCL before 2.26 cannot run several side by side: NCCL 2.26 or later is needed",
-                              wiring->reason);
+        return error_set_kind(error, ERROR_ANSWER, "one communicator for all messages would take some for others (%s): "
+                              "leave each direction its own", wiring->reason);
     const uint32_t wire = add_wire(wiring, (struct wire){ .kind = WIRE_ALL, .rank_count = lowered->ranks }, NULL,
                                    error);
     for (uint32_t channel = 0; wire != NO_WIRE && channel < channel_count(lowered); channel++)
