@@ -104,7 +104,8 @@ int profile_links(const struct links_given *given)
 {
     struct error error = { 0 };
     struct found found = { .given = given };
-    const struct ranks_request request = { .device = given->device, .steps = given->how->repeats,
+    const struct ranks_request request = { .command = "profile --links", .device = given->device,
+                                           .steps = given->how->repeats,
                                            .verbose = given->verbose, .work = measure, .self = &found };
     struct ranks ranks = { 0 };
     const bool good = ranks_run(&ranks, &request, &error);

@@ -1,6 +1,5 @@
 #include "cli/ranks.h"
 
-#include <assert.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,21 +34,21 @@ static bool name_plan(const struct plan *plan, char value[AGREED_SIZE], struct e
     return good;
 }
 
-// What every command has that runs ranks, and what is this one's own.
+// On what every command has that runs ranks, and then, all being the same command, on what is its own.
 static bool agree(const struct ranks_request *request, const struct process_group *group, struct error *error)
 {
-    enum { SHARED = 4 };
-    struct agreed all[SHARED + RANKS_MOST_AGREED] = {
-        { .what = "plan" }, { .what = "--device" }, { .what = "--seed" }, { .what = "--steps" },
+    enum { SHARED = 5 };
+    struct agreed shared[SHARED] = {
+        { .what = "command" }, { .what = "plan" }, { .what = "--device" }, { .what = "--seed" }, { .what = "--steps" },
     };
-    assert(request->agreed_count <= RANKS_MOST_AGREED);
-    if (!name_plan(request->plan, all[0].value, error))
+    snprintf(shared[0].value, AGREED_SIZE, "weir %s", request->command);
+    if (!name_plan(request->plan, shared[1].value, error))
         return false;
-    snprintf(all[1].value, AGREED_SIZE, "%s", request->device);
-    snprintf(all[2].value, AGREED_SIZE, "%llu", (unsigned long long)request->seed);
-    snprintf(all[3].value, AGREED_SIZE, "%llu", (unsigned long long)request->steps);
-    memcpy(&all[SHARED], request->agreed, request->agreed_count * sizeof all[0]);
-    return ranks_agree(group, all, SHARED + request->agreed_count, error);
+    snprintf(shared[2].value, AGREED_SIZE, "%s", request->device);
+    snprintf(shared[3].value, AGREED_SIZE, "%llu", (unsigned long long)request->seed);
+    snprintf(shared[4].value, AGREED_SIZE, "%llu", (unsigned long long)request->steps);
+    return ranks_agree(group, shared, SHARED, error)
+        && (request->agreed_count == 0 || ranks_agree(group, request->agreed, request->agreed_count, error));
 }
 
 static void say_wiring(void *self, const struct session *session)

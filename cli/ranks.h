@@ -14,9 +14,8 @@
 // What one rank does, or all together; `speaks`: whether it prints and writes.
 typedef bool ranks_work(void *self, const struct run_place *place, bool speaks, struct error *error);
 
-enum { RANKS_MOST_AGREED = 4 };
-
 struct ranks_request {
+    const char *command;  // "train"
     const struct plan *plan;  // NULL: as many ranks as there are processes or devices
     // "cuda" of several processes on a machine is a GPU each. Several devices are a rank each: "cuda:0,cuda:1",
     // "cpu:queued,cpu:queued"; "cuda:all" are as many GPUs as there are ranks.
@@ -25,7 +24,7 @@ struct ranks_request {
     bool verbose;          // rank 0 says what is set for the devices' libraries
     uint64_t seed, steps;
     const struct agreed *agreed;  // what else all processes must have alike, besides all of the above
-    uint32_t agreed_count;        // at most RANKS_MOST_AGREED
+    uint32_t agreed_count;
     ranks_work *work;
     void *self;
 };

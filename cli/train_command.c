@@ -327,8 +327,9 @@ static int run(int count, char **arguments)
     for (int digits = 1; strtof(agreed[0].value, NULL) != given.rate && digits <= 9; digits++)  // 9 tell any two apart
         snprintf(agreed[0].value, AGREED_SIZE, "%.*g", digits, (double)given.rate);
     snprintf(agreed[1].value, AGREED_SIZE, "%llu", (unsigned long long)given.flush_every);
-    const struct ranks_request request = { .plan = plan, .device = given.device, .folder = given.out, .seed = given.seed,
-                                           .steps = given.steps, .agreed = agreed, .agreed_count = 2,
+    const struct ranks_request request = { .command = "train", .plan = plan, .device = given.device,
+                                           .folder = given.out, .seed = given.seed, .steps = given.steps,
+                                           .agreed = agreed, .agreed_count = 2,
                                            .verbose = given.verbose, .work = train, .self = &task };
     struct ranks ranks = { 0 };
     good = good && ranks_run(&ranks, &request, &error);

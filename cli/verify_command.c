@@ -113,8 +113,9 @@ static int run(int count, char **arguments)
     struct plan *plan = plan_load(given.plan, &error);
     struct model *model = plan ? model_from_spec(plan->model, plan_precision(plan), &error) : NULL;
     struct verifying verifying = { .given = &given, .plan = plan, .model = model };
-    const struct ranks_request request = { .plan = plan, .device = given.device, .seed = given.seed,
-                                           .steps = given.steps, .verbose = given.verbose, .work = verify,
+    const struct ranks_request request = { .command = "verify", .plan = plan, .device = given.device,
+                                           .seed = given.seed, .steps = given.steps, .verbose = given.verbose,
+                                           .work = verify,
                                            .self = &verifying };
     struct ranks ranks = { 0 };
     const bool good = model && ranks_run(&ranks, &request, &error);
