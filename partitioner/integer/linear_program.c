@@ -94,6 +94,8 @@ static void write_row(const struct linear_model *model, size_t r, struct text *t
         write_term(text, (double)term->factor * model->columns[term->column].unit / scale, term->column,
                    i - row->first);
     }
+    if (row->first == row->end)  // 0 may still be too little or too much
+        write_term(text, 0, 0, 0);
     text_add(text, " %s %.15g\n", senses[row->sense], (double)row->bound / scale);
 }
 
@@ -106,8 +108,7 @@ static void write_model(const struct linear_model *model, struct text *text)
             write_term(text, (double)model->columns[j].cost * model->columns[j].unit / scale, j, place++);
     text_add(text, "\nSubject To\n");
     for (size_t r = 0; r < model->row_count; r++)
-        if (model->rows[r].first < model->rows[r].end)
-            write_row(model, r, text);
+        write_row(model, r, text);
     text_add(text, "Bounds\n");
     for (size_t j = 0; j < model->column_count; j++)
         text_add(text, " 0 <= x%zu <= %.15g\n", j, (double)model->columns[j].upper / model->columns[j].unit);

@@ -89,7 +89,7 @@ static void the_solver_and_all_answers_agree(void **state)
     (void)state;
     need_solver();
     uint64_t seed = 32;
-    for (uint64_t trial = 0; trial < test_trials(60, 2000); trial++) {
+    for (uint64_t trial = 0; trial < test_trials(100, 2000); trial++) {
         struct linear_model model = random_model(&seed);
         const int64_t least = least_of_all(&model);
         struct error error = { 0 };
