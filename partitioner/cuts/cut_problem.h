@@ -118,6 +118,13 @@ void cut_problem_free(struct cut_problem *problem);
 // A place that was added has sums once this was called. False only without memory.
 bool cut_problem_see_places(struct cut_problem *problem, struct error *error);
 
+// Whether the search that this one is a part of knows a plan, so that only quicker ones matter.
+static inline bool cut_problem_has_rival(const struct cut_problem *problem)
+{
+    const uint64_t below_ns = problem->request->wanted.below_ns;
+    return below_ns && below_ns != NO_TIME;
+}
+
 // Whether a stage may end at this place, as the pins of the request have it, and have stages behind it.
 bool cut_may_end(const struct cut_problem *problem, uint32_t stage, uint32_t place);
 

@@ -161,7 +161,8 @@ static bool find_any(struct cut_problem *problem, struct cut_state *best, bool *
     // However small the budget: whether anything fits is the first that is asked.
     enum { LEAST_WORK = 1000000 };
     struct search_part part = context_part(problem->context, 1, 4);
-    part.until_work = max_u64(part.until_work, part.work + LEAST_WORK);
+    if (!cut_problem_has_rival(problem))
+        part.until_work = max_u64(part.until_work, part.work + LEAST_WORK);
     if (!cut_find_least_lacking(problem, best, &part, &certain, error))
         return false;
     if (best->most_lacking > 0 && !certain && !find_within_reach(problem, best, error))
@@ -241,7 +242,7 @@ static struct plan *finish(struct cut_problem *problem, struct cut_state *best, 
     if (best->most_lacking > 0) {
         bool certain;
         // Where only quicker plans matter, others were left out, and one of them may fit.
-        const bool all_tried = bound == NO_TIME && (!request->wanted.below_ns || request->wanted.below_ns == NO_TIME);
+        const bool all_tried = bound == NO_TIME && !cut_problem_has_rival(problem);
         if (!cut_explain_shortage(problem, best, all_tried, &certain, error))
             return NULL;
         if (best->most_lacking > 0) {

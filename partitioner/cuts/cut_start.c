@@ -357,7 +357,7 @@ static bool start_alone(struct start *start, struct error *error)
         const bool is_lacking = start->has_best && start->best->most_lacking > 0;
         const uint64_t parts = start->link_parts > 0 ? 1 : is_lacking ? 12 : 4;
         struct search_part part = context_part(start->problem->context, parts, 24);
-        if (start->link_parts == 0 && is_lacking)
+        if (start->link_parts == 0 && is_lacking && !cut_problem_has_rival(start->problem))
             part.until_work = max_u64(part.until_work, part.work + LEAST_WORK);
         if (!try_path(start, &prices, WORK_OUT_ROUNDS, part, &found, error))
             return false;
