@@ -188,6 +188,43 @@ static void count_iterations(struct trace_reader *reader)
     reader->summary.iteration = fewest - 1;  // the last that all have
 }
 
+// Which action must be there before this one can begin, on the same stage; false: none.
+static bool comes_after(struct action action, struct action *before)
+{
+    *before = action;
+    before->kind = action.kind == ACTION_W ? ACTION_I : ACTION_F;
+    return action.kind == ACTION_B || action.kind == ACTION_I || action.kind == ACTION_W;
+}
+
+static int compare_to_find(const void *a, const void *b)
+{
+    const struct trace_action *x = a, *y = b;
+    struct trace_action moved = *x;
+    moved.start_ns = y->start_ns;
+    moved.length_ns = y->length_ns;
+    const int order = compare_by_action(&moved, y);
+    return order ? order : (x->iteration > y->iteration) - (x->iteration < y->iteration);
+}
+
+// While actions stand as count_iterations() has left them: those that are alike by their iteration. Where a run was not
+// recorded from the beginning of an iteration to the end of one, the numbers of some are those of others.
+static bool is_in_order(const struct trace_reader *reader, struct error *error)
+{
+    for (size_t i = 0; i < reader->action_count && !reader->summary.uneven; i++) {
+        const struct trace_action *action = &reader->actions[i];
+        struct trace_action sought = *action;
+        char name[ACTION_SIZE], earlier[ACTION_SIZE];
+        const struct trace_action *before = comes_after(action->action, &sought.action)
+            ? bsearch(&sought, reader->actions, reader->action_count, sizeof *reader->actions, compare_to_find) : NULL;
+        if (before && before->start_ns > action->start_ns)
+            return error_set(error, "%s: rank %u has done %s before %s in iteration %u: these are not the actions of"
+                             " whole iterations, or its clock went back", reader->files[0].name, action->process,
+                             action_format(action->action, name), action_format(before->action, earlier),
+                             action->iteration);
+    }
+    return true;
+}
+
 // --- the timeline ---------------------------------------------------------------------------
 
 static bool add_span(const struct trace_action *action, struct trace_summary *summary, struct timeline *timeline,
@@ -234,7 +271,7 @@ bool trace_reader_finish(struct trace_reader *reader, int64_t iteration, struct 
     if (!give_ranks(reader, error) || !ranks_are_apart(reader, error) || !number_ranks(reader, error))
         return false;
     count_iterations(reader);
-    if (!choose(reader, iteration, error))
+    if (!choose(reader, iteration, error) || !is_in_order(reader, error))
         return false;
     sort(reader, compare_by_time);
     bool good = true;

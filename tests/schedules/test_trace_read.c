@@ -213,6 +213,13 @@ static struct fault_row {
     { "fault: one says no rank", "{\"traceEvents\":[{\"ph\":\"X\",\"name\":\"0F0\",\"ts\":1,\"dur\":1}],\"distributedInfo\":{\"rank\":1}}",
       "[{\"ph\":\"X\",\"name\":\"0F0\",\"ts\":1,\"dur\":1}]",
       "file1: does not say its rank (distributedInfo.rank, or a process named \"rank 0\"), though others do" },
+    { "fault: backward first", "[{\"ph\":\"X\",\"name\":\"0B1\",\"ts\":1,\"dur\":1},{\"ph\":\"X\",\"name\":\"0F1\",\"ts\":2,\"dur\":1}]", NULL,
+      "file0: rank 0 has done 0B1 before 0F1 in iteration 0: these are not the actions of whole iterations, or its clock"
+      " went back" },
+    { "fault: weights first", "[{\"ph\":\"X\",\"name\":\"1I0\",\"ts\":1,\"dur\":1},{\"ph\":\"X\",\"name\":\"1W0\",\"ts\":3,\"dur\":1},"
+      "{\"ph\":\"X\",\"name\":\"1I0\",\"ts\":8,\"dur\":1},{\"ph\":\"X\",\"name\":\"1W0\",\"ts\":6,\"dur\":1}]", NULL,
+      "file0: rank 0 has done 1W0 before 1I0 in iteration 1: these are not the actions of whole iterations, or its clock"
+      " went back" },
 };
 
 static void faults_are_named(void **state)
