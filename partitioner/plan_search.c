@@ -172,8 +172,13 @@ struct plan *plan_search_orders(const struct search_request *given, struct error
     request.limits.budget = 1 + budget - budget / PARTS * OWN_PARTS;
     const uint64_t deadline = given->limits.deadline_ns;
     request.limits.deadline_ns = !deadline ? 0 : gone < deadline ? deadline - gone : 1;
-    request.found.shortage = NULL;
+    struct search_shortage shortage = { 0 };
+    request.found.shortage = &shortage;
     struct plan *plan = search_graph(&request, own, error);
+    // Another order may lack less than the profile's own.
+    struct search_shortage *known = given->found.shortage;
+    if (known && shortage.is_known && (!known->is_known || shortage.lacks_bytes < known->lacks_bytes))
+        *known = shortage;
     if (plan)
         return hold(plan, given, "search over orders", error);
     if (error->kind == ERROR_NONE) {

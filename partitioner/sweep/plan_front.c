@@ -8,6 +8,7 @@
 #include "common/clock.h"
 #include "common/number.h"
 #include "partitioner/plan_search.h"
+#include "profiler/profile_reorder.h"
 #include "schedules/generators/generate.h"
 
 // A front that is being found.
@@ -157,16 +158,27 @@ static uint64_t next_limit(const struct finding *finding, uint64_t peak_bytes)
     return peak_bytes - (step > 0 ? step : 1);
 }
 
-// With a resolution the last step may have gone too far: what lacks least says how far.
-static bool find_least(struct finding *finding, uint32_t ranks, uint64_t limit_bytes, uint64_t lacks_bytes,
-                       uint64_t last_bytes, struct error *error)
+// With a resolution the last step may have gone too far. On a chain what lacks least says how far; where layers have
+// several orders it does so for one of them, and from there on halving does, to an eighth of the step.
+static bool find_least(struct finding *finding, uint32_t ranks, uint64_t none_bytes, uint64_t lacks_bytes,
+                       uint64_t fits_bytes, struct error *error)
 {
-    if (lacks_bytes == 0 || limit_bytes + lacks_bytes >= last_bytes)
-        return true;
-    uint64_t peak_bytes;
-    const uint64_t least_bytes = limit_bytes + lacks_bytes;
-    struct plan *plan = plan_under(finding, ranks, least_bytes, &lacks_bytes, error);
-    return plan ? add_point(finding, plan, least_bytes, &peak_bytes, error) : error->kind == ERROR_NONE;
+    const bool is_chain = profile_has_one_order(finding->request->search->profile);
+    const uint64_t close_bytes = max_u64((fits_bytes - none_bytes) / 8, 1);
+    bool is_said = lacks_bytes > 0 && none_bytes + lacks_bytes < fits_bytes;
+    while ((is_said || !is_chain) && fits_bytes - none_bytes > close_bytes && !must_stop(finding)) {
+        const uint64_t limit_bytes = none_bytes + (is_said ? lacks_bytes : (fits_bytes - none_bytes) / 2);
+        uint64_t ignored;
+        struct plan *plan = plan_under(finding, ranks, limit_bytes, &ignored, error);
+        if (!plan && error->kind != ERROR_NONE)
+            return false;
+        if (!plan)
+            none_bytes = limit_bytes;
+        else if (!add_point(finding, plan, limit_bytes, &fits_bytes, error))
+            return false;
+        is_said = false;
+    }
+    return true;
 }
 
 static bool descend(struct finding *finding, uint32_t ranks, struct error *error)

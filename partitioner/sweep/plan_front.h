@@ -12,7 +12,8 @@
 //      +------------------------- peak bytes of a device
 //
 // With a resolution the limit goes down by at least that share each time, and ends at the
-// least memory that anything fits in: what lies closer together than that may be missed.
+// least memory that anything fits in (where layers have several orders, within an eighth of
+// that share of it): what lies closer together than that may be missed.
 // Every plan has the certificate of its search; where it is not proved a better one may
 // exist, under that limit.
 #ifndef PARTITIONER_SWEEP_PLAN_FRONT_H

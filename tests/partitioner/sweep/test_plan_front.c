@@ -232,7 +232,7 @@ static void no_point_is_missing_or_beaten(void **state)
 }
 
 // With a resolution points may be missing. A time that is there is right, and takes at most so
-// much more memory than it needs; the ends are the same.
+// much more memory than it needs; the ends are the same, and on a graph an eighth of the resolution apart at most.
 static void a_coarser_front_is_a_part_of_it(void **state)
 {
     (void)state;
@@ -257,7 +257,11 @@ static void a_coarser_front_is_a_part_of_it(void **state)
             assert_true(some->points[i].peak_bytes * 9 / 10 <= all->points[at].peak_bytes);
         }
         assert_int_equal(some->points[0].plan->iteration_ns, all->points[0].plan->iteration_ns);
-        assert_int_equal(some->points[some->count - 1].peak_bytes, all->points[all->count - 1].peak_bytes);
+        const uint64_t least = all->points[all->count - 1].peak_bytes;
+        if (profile_has_one_order(instance.request.profile))
+            assert_int_equal(some->points[some->count - 1].peak_bytes, least);
+        else
+            assert_in_range(some->points[some->count - 1].peak_bytes, least, least + least / 72);
         front_free(some);
         front_free(all);
         instance_clear(&instance);
