@@ -2,6 +2,7 @@
 
 #include "cli/command.h"
 #include "cli/options.h"
+#include "cli/plan_use.h"
 #include "common/json.h"
 #include "common/progress.h"
 #include "partitioner/explain/explain.h"
@@ -88,7 +89,7 @@ static int run(int count, char **arguments)
     command_parse(&argp, count, arguments, &given);
     struct error error = { 0 };
     struct plan *plan = plan_load(given.plan, &error);
-    struct profile *profile = plan ? profile_load(given.profile, &error) : NULL;
+    struct profile *profile = plan ? plan_profile(given.profile, &error) : NULL;
     const int code = profile ? explain(&given, plan, profile, &error) : command_fail(&error);
     profile_free(profile);
     plan_free(plan);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli/command.h"
+#include "cli/plan_use.h"
 #include "common/number.h"
 #include "partitioner/evaluate/evaluate.h"
 #include "partitioner/evaluate/handmade.h"
@@ -231,6 +232,15 @@ static bool is_as_it_was(const struct plan_options *given_options)
         && !given->memory_bytes && !holding_options_any(&given_options->holding);
 }
 
+// Pricing it by another profile, such as a newer one of the same model, may be what is meant.
+static bool say_profile(const struct handmade *handmade, const char *file, const struct profile *profile,
+                          struct error *error)
+{
+    const struct plan_company with = { profile->model, profile->hash };
+    return !handmade->whole
+        || plan_use(handmade->whole, file, with, BELONGS_BY_MODEL | BELONGS_BY_PROFILE, 0, error);
+}
+
 static int run_file(const struct given_plan *given, const struct shared_options *output)
 {
     struct error error = { 0 };
@@ -240,7 +250,8 @@ static int run_file(const struct given_plan *given, const struct shared_options 
     struct handmade *handmade = handmade_load(given->plan, &error);
     if (handmade) {
         const struct plan_defaults defaults = defaults_of(given, handmade);
-        if (plan_request_load(given->options, &defaults, &request, &error))
+        if (plan_request_load(given->options, &defaults, &request, &error)
+            && say_profile(handmade, given->plan, request.request.profile, &error))
             plan = handmade_plan(handmade, &request.request, &error);
         if (!plan && handmade->whole)
             error_at(&error, "%s", given->plan);

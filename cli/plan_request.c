@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli/command.h"
+#include "cli/plan_use.h"
 #include "common/json.h"
 #include "common/number.h"
 
@@ -168,7 +169,7 @@ bool plan_request_load(const struct plan_options *given, const struct plan_defau
     *request = (struct plan_request){ .cluster_is_borrowed = !given->shared.cluster };
     if (!says_all(given, defaults, error))
         return false;
-    request->profile = profile_load(given->profile, error);
+    request->profile = plan_profile(given->profile, error);
     if (request->profile)
         request->cluster = given->shared.cluster ? cluster_load(given->shared.cluster, error) : defaults->cluster;
     if (!request->cluster) {

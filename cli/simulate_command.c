@@ -262,17 +262,12 @@ static bool write_result(const struct given *given, const struct result *result,
     return true;
 }
 
-// A plan made by hand states nothing. What is no text has no place to say what 1 is.
+// What is no text has no place to say what 1 is.
 static void warn(const struct given *given, const struct exhibit *shown)
 {
     const struct subject *subject = &shown->subject;
     if (subject->unit_ns > 1 && given->format != FORMAT_TEXT)
         fprintf(stderr, "weir: 1 is %llu ns, so that all costs are whole\n", (unsigned long long)subject->unit_ns);
-    const uint64_t taken_ns = subject->steady_ns ? subject->steady_ns : shown->simulation.iteration_ns;
-    if (subject->stated_ns && subject->stated_ns != taken_ns)
-        fprintf(stderr, "weir: %s: predicted.iteration_ns: is %llu, but it takes %llu: the plan was changed since it was"
-                        " made (weir check PLAN --profile PROFILE says where)\n", shown->file,
-                (unsigned long long)subject->stated_ns, (unsigned long long)taken_ns);
 }
 
 static enum exhibit_detail detail_of(const struct given *given)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/plan_use.h"
 #include "common/json.h"
 #include "common/number.h"
 #include "partitioner/cost/predict.h"
@@ -225,9 +226,10 @@ static bool read_plan(const struct subject_options *options, const char *text, s
     struct plan *plan = plan_read(text, length, options->file, error);
     if (!plan)
         return false;
-    if (!options->shared.schedule && !options->shared.micro_batches)
-        subject->stated_ns = plan->iteration_ns;
-    bool good = !options->shared.schedule || change_schedule(plan, options->shared.schedule, error);
+    const bool is_as_stated = !options->shared.schedule && !options->shared.micro_batches;
+    const unsigned asked = is_as_stated ? BELONGS_BY_MEMORY | BELONGS_BY_NUMBERS : 0;
+    bool good = plan_use(plan, options->file, (struct plan_company){ 0 }, asked, 0, error)
+        && (!options->shared.schedule || change_schedule(plan, options->shared.schedule, error));
     if (options->shared.micro_batches)
         plan->micro_batches = (uint32_t)options->shared.micro_batches;
     subject->network = good ? plan_network(plan, error) : NULL;

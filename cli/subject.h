@@ -48,7 +48,6 @@ struct subject {
     struct schedule *schedule;
     struct network *network;   // the links between its ranks; NULL: messages cost nothing
     uint64_t steady_ns;        // of an asynchronous plan: an iteration once it is under way
-    uint64_t stated_ns;        // of a plan as it stands: the iteration it predicts
     uint64_t *capacity_bytes;  // of a plan: the memory of each rank's device
     uint64_t unit_ns;          // what 1 is, if --cost has no units; otherwise 0 (costs_format())
 };

@@ -7,6 +7,7 @@
 #include "cli/command.h"
 #include "cli/holding_options.h"
 #include "cli/options.h"
+#include "cli/plan_use.h"
 #include "common/json.h"
 #include "common/number.h"
 #include "common/progress.h"
@@ -221,7 +222,7 @@ static int run(int count, char **arguments)
     struct given given = { .profile = NULL };
     command_parse(&argp, count, arguments, &given);
     struct error error = { 0 };
-    struct profile *profile = profile_load(given.profile, &error);
+    struct profile *profile = plan_profile(given.profile, &error);
     struct cluster *cluster = profile ? cluster_load(given.shared.cluster, &error) : NULL;
     const int code = cluster ? sweep(&given, profile, cluster, &error) : command_fail(&error);
     cluster_free(cluster);

@@ -11,6 +11,7 @@
 #include "cli/command.h"
 #include "cli/exhibit.h"
 #include "cli/options.h"
+#include "cli/plan_use.h"
 #include "cli/pictures.h"
 #include "cli/ranks.h"
 #include "trainer/model_spec.h"
@@ -314,10 +315,7 @@ static int run(int count, char **arguments)
 
     struct error error = { 0 };
     struct plan *plan = plan_load(given.plan, &error);
-    bool good = plan != NULL;
-    if (good && strcmp(plan->model, given.model) != 0)
-        good = error_set(&error, "%s is a plan for the model \"%s\", not for \"%s\"", given.plan, plan->model,
-                         given.model);
+    bool good = plan && plan_use_in_run(plan, given.plan, given.model, &error);
     struct model *model = good ? model_from_spec(given.model, plan_precision(plan), &error) : NULL;
     good = model && (!given.out || make_folder(given.out, &error));
     if (good)

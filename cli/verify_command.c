@@ -5,6 +5,7 @@
 
 #include "cli/command.h"
 #include "cli/options.h"
+#include "cli/plan_use.h"
 #include "cli/ranks.h"
 #include "trainer/model_spec.h"
 #include "trainer/verify.h"
@@ -111,7 +112,8 @@ static int run(int count, char **arguments)
 
     struct error error = { 0 };
     struct plan *plan = plan_load(given.plan, &error);
-    struct model *model = plan ? model_from_spec(plan->model, plan_precision(plan), &error) : NULL;
+    const bool belongs = plan && plan_use_in_run(plan, given.plan, NULL, &error);
+    struct model *model = belongs ? model_from_spec(plan->model, plan_precision(plan), &error) : NULL;
     struct verifying verifying = { .given = &given, .plan = plan, .model = model };
     const struct ranks_request request = { .command = "verify", .plan = plan, .device = given.device,
                                            .seed = given.seed, .steps = given.steps, .verbose = given.verbose,

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "partitioner/evaluate/belonging.h"
 #include "schedules/check.h"
 
 static bool match_names(const struct plan *plan, const struct weir_layer *layers, size_t layer_count,
@@ -118,7 +119,8 @@ struct pipeline *pipeline_create(const struct plan *plan, const struct weir_laye
 {
     const uint32_t micro_batches = plan->micro_batches * (plan->weights == WEIGHTS_FLUSH ? 1 : runs);
     if (!holding_check_runnable(&plan->holding, precision_name(device_precision(device)), error)
-        || !match_names(plan, layers, layer_count, error))
+        || !match_names(plan, layers, layer_count, error)
+        || !plan_belongs(plan, (struct plan_company){ 0 }, BELONGS_BY_MEMORY, BELONGS_BY_MEMORY, NULL, error))
         return NULL;
     return create(plan_schedule(plan, micro_batches, true, error), plan, layers, layer_count, device, settings, error);
 }

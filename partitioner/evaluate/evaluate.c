@@ -7,24 +7,32 @@
 
 #include "common/number.h"
 #include "partitioner/cost/predict.h"
+#include "partitioner/evaluate/belonging.h"
 #include "partitioner/evaluate/evaluate_holding.h"
 #include "partitioner/evaluate/evaluate_slots.h"
 #include "schedules/board.h"
 
 // --- what is compared ----------------------------------------------------------------
 
-static bool same(uint64_t stated, uint64_t found, struct error *error, size_t stage, const char *what)
+// `by` is what the plan is held against.
+static bool same_by(const char *by, uint64_t stated, uint64_t found, struct error *error, size_t stage,
+                    const char *what)
 {
     return stated == found
-        || error_set_kind(error, ERROR_ANSWER, "stages[%zu].%s: the plan says %" PRIu64 ", its profile gives %" PRIu64,
-                          stage, what, stated, found);
+        || error_set_kind(error, ERROR_ANSWER, "stages[%zu].%s: the plan says %" PRIu64 ", its %s %" PRIu64, stage,
+                          what, stated, by, found);
+}
+
+static bool same(uint64_t stated, uint64_t found, struct error *error, size_t stage, const char *what)
+{
+    return same_by("profile gives", stated, found, error, stage, what);
 }
 
 // Fractions are written with six decimals.
 static bool same_fraction(double stated, double found, struct error *error, const char *what)
 {
     return fabs(stated - found) <= 0.0000011
-        || error_set_kind(error, ERROR_ANSWER, "%s: the plan says %.6f, its profile gives %.6f", what, stated, found);
+        || error_set_kind(error, ERROR_ANSWER, "%s: the plan says %.6f, its costs give %.6f", what, stated, found);
 }
 
 struct evaluation {
@@ -254,26 +262,62 @@ static bool check_cuts(const struct plan *plan, const struct profile *profile, s
         || error_set_kind(error, ERROR_ANSWER, "the stages hold %u layers, the profile %zu", next, profile->layer_count);
 }
 
-static bool check_prediction(const struct evaluation *evaluation, const struct simulation *run, uint64_t iteration_ns,
-                             struct error *error)
+// Every stage's rank may hold others, too; of copies the largest counts.
+static bool check_live_peaks(const struct plan *plan, const struct simulation *run, struct error *error)
 {
-    const struct plan *plan = evaluation->plan;
-    const struct placement *placement = evaluation->replay.placement;
-    if (plan->iteration_ns != iteration_ns)
-        return error_set_kind(error, ERROR_ANSWER,
-                              "predicted.iteration_ns: the plan says %" PRIu64 ", its profile gives %" PRIu64,
-                              plan->iteration_ns, iteration_ns);
-    for (uint32_t s = 0; s < plan->stage_count; s++) {
+    struct placement *placement = plan_placement(plan, error);
+    bool good = placement != NULL;
+    for (uint32_t s = 0; good && s < plan->stage_count; s++) {
         uint64_t most = 0;
         for (uint32_t copy = 0; copy < placement_copies(placement, s); copy++)
             most = max_u64(most, run->per_rank[placement_rank(placement, s, copy)].live_peak_bytes);
-        if (!same(plan->stages[s].memory.live_peak_bytes, most, error, s, "memory.live_peak_bytes"))
-            return false;
+        good = same_by("costs give", plan->stages[s].memory.live_peak_bytes, most, error, s, "memory.live_peak_bytes");
     }
-    return same_fraction(plan->bubble.makespan, run->bubble.makespan, error, "predicted.bubble.makespan")
+    placement_free(placement);
+    return good;
+}
+
+// The stage with the most work, the first of equals.
+static bool check_bottleneck(const struct plan *plan, struct error *error)
+{
+    uint32_t most = 0;
+    uint64_t most_ns = 0;
+    for (uint32_t s = 0; s < plan->stage_count; s++) {
+        const struct cost_row *row = &plan->stages[s].costs;
+        const uint64_t busy_ns = add_clamped(row->forward_ns, add_clamped(row->backward_ns, row->recompute_ns));
+        most = busy_ns > most_ns ? s : most;
+        most_ns = max_u64(most_ns, busy_ns);
+    }
+    return plan->bottleneck_stage == most
+        || error_set_kind(error, ERROR_ANSWER, "predicted.bottleneck_stage: the plan says %u, its costs give %u",
+                          plan->bottleneck_stage, most);
+}
+
+static bool check_prediction(const struct plan *plan, const struct simulation *run, uint64_t iteration_ns,
+                             struct error *error)
+{
+    if (plan->iteration_ns != iteration_ns)
+        return error_set_kind(error, ERROR_ANSWER,
+                              "predicted.iteration_ns: the plan says %" PRIu64 ", its costs give %" PRIu64,
+                              plan->iteration_ns, iteration_ns);
+    return check_live_peaks(plan, run, error) && check_bottleneck(plan, error)
+        && same_fraction(plan->bubble.makespan, run->bubble.makespan, error, "predicted.bubble.makespan")
         && same_fraction(plan->bubble.overhead, run->bubble.overhead, error, "predicted.bubble.overhead")
         && same_fraction(plan->bubble.span, run->bubble.span, error, "predicted.bubble.span")
         && same_fraction(plan->bubble.zb_rate, run->bubble.zb_rate, error, "predicted.bubble.zb_rate");
+}
+
+bool plan_evaluate_prediction(const struct plan *plan, struct error *error)
+{
+    struct simulation run = { 0 }, shorter = { 0 };
+    const bool flushes = plan->weights == WEIGHTS_FLUSH;
+    const uint32_t m = plan->micro_batches;
+    const bool good = plan_simulate(plan, flushes ? m : 3 * m, &run, NULL, error)
+        && (flushes || plan_simulate(plan, 2 * m, &shorter, NULL, error))
+        && check_prediction(plan, &run, run.iteration_ns - shorter.iteration_ns, error);
+    simulation_clear(&run);
+    simulation_clear(&shorter);
+    return good;
 }
 
 // A certificate may not contradict itself or the plan.
@@ -301,16 +345,7 @@ static bool check_all(const struct evaluation *evaluation, struct error *error)
             return false;
     if (!evaluate_host(plan, error))
         return false;
-    struct simulation run = { 0 }, shorter = { 0 };
-    const bool flushes = plan->weights == WEIGHTS_FLUSH;
-    const uint32_t m = plan->micro_batches;
-    const bool good = plan_simulate(plan, flushes ? m : 3 * m, &run, NULL, error)
-        && (flushes || plan_simulate(plan, 2 * m, &shorter, NULL, error))
-        && check_prediction(evaluation, &run, run.iteration_ns - shorter.iteration_ns, error)
-        && check_certificate(plan, error);
-    simulation_clear(&run);
-    simulation_clear(&shorter);
-    return good;
+    return plan_evaluate_prediction(plan, error) && check_certificate(plan, error);
 }
 
 // The profile's layers stand in the plan's order already.
@@ -329,12 +364,11 @@ static bool evaluate_ordered(const struct plan *plan, const struct profile *prof
 
 bool plan_evaluate(const struct plan *plan, const struct profile *profile, struct error *error)
 {
-    if (strcmp(plan->model, profile->model) != 0)
-        return error_set_kind(error, ERROR_ANSWER, "the plan is one of %.80s, and the profile is of %.80s", plan->model,
-                              profile->model);
-    if (strcmp(plan->profile_hash, profile->hash) != 0)
-        return error_set_kind(error, ERROR_ANSWER, "the plan was made of the profile %s, and this is %s",
-                              plan->profile_hash, profile->hash);
+    const unsigned by = BELONGS_BY_MODEL | BELONGS_BY_PROFILE;
+    if (!plan_belongs(plan, (struct plan_company){ profile->model, profile->hash }, by, by, NULL, error)) {
+        error->kind = error->kind == ERROR_INPUT ? ERROR_ANSWER : error->kind;
+        return false;
+    }
     if (!holding_check(&plan->holding, profile, plan->cluster, plan->weights == WEIGHTS_FLUSH, error))
         return false;
     struct profile *made;

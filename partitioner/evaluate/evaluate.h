@@ -17,4 +17,8 @@
 //     stages[1].memory.kept_bytes: the plan says 4096, its profile gives 8192
 bool plan_evaluate(const struct plan *plan, const struct profile *profile, struct error *error);
 
+// The part of it that needs no profile: what is predicted is what the simulator makes of the plan's own costs. False with
+// ERROR_ANSWER and the first disagreement where it is not.
+bool plan_evaluate_prediction(const struct plan *plan, struct error *error);
+
 #endif

@@ -199,7 +199,7 @@ static void claims_that_do_not_follow_are_refused(void **state)
     profile->model = strdup("large");
     error = (struct error){ 0 };
     assert_false(plan_evaluate(plan, profile, &error));
-    assert_error(error, "the plan is one of small, and the profile is of large");
+    assert_error(error, "the plan is one of the model \"small\", not of \"large\"");
     plan_free(plan);
     cluster_free(cluster);
     profile_free(profile);
