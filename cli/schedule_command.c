@@ -283,7 +283,7 @@ static int run(int count, char **arguments)
         if (strcmp(arguments[i], "search") == 0)
             return command_run_search(count, arguments);
     }
-    struct given given = { .style.dialect = CSV_TORCH_2_9 };
+    struct given given = { .style.dialect = CSV_TORCH_2_9, .from.is_order = true };
     command_parse(&argp, count, arguments, &given);
 
     struct error error = { 0 };

@@ -233,7 +233,8 @@ static bool read_plan(const struct subject_options *options, const char *text, s
     if (options->shared.micro_batches)
         plan->micro_batches = (uint32_t)options->shared.micro_batches;
     subject->network = good ? plan_network(plan, error) : NULL;
-    subject->schedule = subject->network ? plan_schedule(plan, plan->micro_batches, true, error) : NULL;
+    const bool lowered = !options->is_order;
+    subject->schedule = subject->network ? plan_schedule(plan, plan->micro_batches, lowered, error) : NULL;
     good = subject->schedule
         && (plan->weights == WEIGHTS_FLUSH || plan_time(plan, subject->network, &subject->steady_ns, error));
     good = good && note_capacities(plan, subject, error);

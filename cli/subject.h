@@ -21,6 +21,7 @@ struct subject_options {
     const char *overlapped;
     bool has_keep;
     uint64_t keep_bytes[2];  // after F, after I
+    bool is_order;           // of a plan only what its ranks compute, without the messages
     struct shared_options shared;
 };
 

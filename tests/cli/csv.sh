@@ -19,3 +19,9 @@ weir schedule 1f1b --ranks 2 --micro-batches 2 --format json | weir schedule - -
 weir schedule zbh1.csv --format csv --lf | cmp - zbh1.csv && echo "the same"
 weir schedule zbh1.csv --lowered --format json | sed -n 4,13p
 try weir schedule zbh1.csv --ranks 3
+
+echo "# a plan's schedule: the order in which its ranks compute, which PyTorch completes itself"
+weir profile gpt-nano,width=32,blocks=2,heads=2,sequence=32 -o profile.json > /dev/null
+weir partition profile.json --cluster '2 devices, 1GiB, 10GB/s 20us' --schedule 1f1b --micro-batches 3 -o plan.json > /dev/null 2>&1
+weir schedule plan.json --format csv --lf 2> /dev/null
+weir schedule plan.json --format csv --lf --lowered 2> /dev/null
