@@ -51,9 +51,23 @@ static void no_other_bytes_are_a_character(void **state)
     assert_int_equal(utf8_length("\xf1\x80\x80\x7f", 4), 0);
 }
 
+static void what_commands_a_terminal_is_replaced(void **state)
+{
+    (void)state;
+    char text[40] = "a\x1b[31m\r\n\x7f\xc2\x9b \xc3\xa9\xff \xe2\x82\xac", short_one[4] = { 'a', 'b', 'c', 'd' };
+    utf8_make_printable(text, sizeof text);
+    assert_string_equal(text, "a?[31m????? \xc3\xa9? \xe2\x82\xac");
+    utf8_make_printable(short_one, sizeof short_one);
+    assert_string_equal(short_one, "abc");
+    char cut[3] = { 'a', (char)0xc3, (char)0xa9 };
+    utf8_make_printable(cut, sizeof cut);
+    assert_string_equal(cut, "a?");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_commands_a_terminal_is_replaced),
         cmocka_unit_test(every_code_point_has_its_length),
         cmocka_unit_test(no_other_bytes_are_a_character),
     };
