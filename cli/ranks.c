@@ -139,10 +139,16 @@ static uint32_t ranks_wanted(const struct ranks_request *request, const struct l
     return launch->ranks > 1 ? launch->ranks : device_name_count(request->device, 1);
 }
 
+static void say_who_is_waited_for(void *self, const char *sentence)
+{
+    (void)self;
+    fprintf(stderr, "weir: %s\n", sentence);
+}
+
 static bool meet(struct ranks *ranks, struct member *member, const struct launch *launch, struct error *error)
 {
     const uint32_t wanted = ranks_wanted(member->request, launch);
-    const struct control_settings settings = { 0 };
+    const struct control_settings settings = { .tell = say_who_is_waited_for };
     if (launch->ranks != wanted)
         return error_set(error, "%s started %u processes, and the plan has %u ranks: a process each, or a single one "
                          "for all, is needed", launch->by, launch->ranks, wanted);

@@ -1,6 +1,7 @@
 #include "runtime/processes/control.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -12,11 +13,12 @@
 
 #include "common/clock.h"
 #include "common/number.h"
+#include "common/utf8.h"
+#include "runtime/processes/frames.h"
 #include "runtime/processes/meeting.h"
 
 enum { BEAT_MS = 500 };
-static const uint64_t usual_deadline_ns = 300u * (uint64_t)1000000000, usual_silence_ns = 30u * (uint64_t)1000000000;
-static const uint64_t most_bytes = (uint64_t)1 << 40;  // of a frame: what is longer was never sent by us
+static const uint64_t second_ns = 1000000000;
 
 struct part {  // what a rank brings
     unsigned char *data;  // NULL until it has
@@ -37,9 +39,10 @@ struct control {
     struct peer *peers;  // by rank; rank 0 has all others, the others have rank 0
     pthread_t thread;
     bool has_thread;
-    int wake;  // an eventfd: the thread is to end
+    int wake;  // an eventfd: the thread is to end, or to look at who has come
+    _Atomic bool is_ending;
 
-    pthread_mutex_t sending;  // around every write to a socket, so that frames stay whole
+    pthread_mutex_t sending;  // around every write to a socket, so that frames stay whole, and every change of one
     pthread_mutex_t lock;     // guards what follows
     pthread_cond_t changed;
     struct exchange exchange;
@@ -53,21 +56,30 @@ static bool is_first(const struct control *control)
     return control->launch.rank == 0;
 }
 
-static void send_to(struct control *control, uint32_t rank, struct frame frame, const void *data)
+// Under `sending`.
+static void send_locked(struct control *control, uint32_t rank, struct frame frame, const void *data)
 {
     frame.from = control->launch.rank;
-    pthread_mutex_lock(&control->sending);
     if (control->peers[rank].socket >= 0)
         frame_write(control->peers[rank].socket, frame, data);  // a broken connection is found by who reads it
+}
+
+static void send_to(struct control *control, uint32_t rank, struct frame frame, const void *data)
+{
+    pthread_mutex_lock(&control->sending);
+    send_locked(control, rank, frame, data);
     pthread_mutex_unlock(&control->sending);
 }
 
-// From rank 0 to everybody but one (rank 0 itself: nobody is left out).
+// From rank 0 to everybody but one (rank 0 itself: nobody is left out). Nothing else goes out in between: who ends as
+// soon as he has this must not be told of to others before they have it.
 static void send_to_all_but(struct control *control, uint32_t but, struct frame frame, const void *data)
 {
+    pthread_mutex_lock(&control->sending);
     for (uint32_t rank = 1; is_first(control) && rank < control->launch.ranks; rank++)
         if (rank != but)
-            send_to(control, rank, frame, data);
+            send_locked(control, rank, frame, data);
+    pthread_mutex_unlock(&control->sending);
 }
 
 // --- failures ---------------------------------------------------------------------------
@@ -138,18 +150,11 @@ static void beat(struct control *control)
     free(lines);
 }
 
-static bool take_lines(struct control *control, const struct frame *frame, const void *data)
+static void take_lines(struct control *control, const uint64_t *lines)
 {
-    const uint64_t *lines = data;
-    const uint32_t ranks = control->launch.ranks, own = control->launch.rank;
-    if (frame->kind == FRAME_LINE && frame->bytes == sizeof *lines)
-        atomic_store(&control->lines[frame->from], *lines);
-    else if (frame->kind == FRAME_LINES && frame->bytes == ranks * sizeof *lines)
-        for (uint32_t rank = 0; rank < ranks; rank++)
-            atomic_store(&control->lines[rank], rank == own ? atomic_load(&control->lines[rank]) : lines[rank]);
-    else
-        return false;
-    return true;
+    for (uint32_t rank = 0; rank < control->launch.ranks; rank++)
+        if (rank != control->launch.rank)
+            atomic_store(&control->lines[rank], lines[rank]);
 }
 
 // --- exchanges ----------------------------------------------------------------------------
@@ -322,20 +327,20 @@ static bool take_all(struct control *control, const struct frame *frame, unsigne
 
 // --- the thread -----------------------------------------------------------------------------
 
-static bool take_failure(struct control *control, const struct frame *frame, const void *data)
+static void take_failure(struct control *control, const struct frame *frame, const void *data)
 {
     struct error reason;
-    if (frame->bytes != sizeof reason)
-        return false;
     memcpy(&reason, data, sizeof reason);
-    reason.text[sizeof reason.text - 1] = '\0';
+    utf8_make_printable(reason.text, sizeof reason.text);
+    if (reason.kind != ERROR_ANSWER && reason.kind != ERROR_INPUT)
+        reason.kind = ERROR_MACHINE;
     fail(control, frame->from, &reason);
-    return true;
 }
 
-// False where it is no message of ours.
+// A frame that is possible (frame_is_possible). False where it comes at the wrong time.
 static bool take_frame(struct control *control, const struct frame *frame, unsigned char **data)
 {
+    uint64_t line;
     switch (frame->kind) {
     case FRAME_BRING:
         return take_brought(control, frame, *data);
@@ -345,10 +350,15 @@ static bool take_frame(struct control *control, const struct frame *frame, unsig
         *data = NULL;  // the exchange's
         return true;
     case FRAME_LINE:
+        memcpy(&line, *data, sizeof line);
+        atomic_store(&control->lines[frame->from], line);
+        return true;
     case FRAME_LINES:
-        return take_lines(control, frame, *data);
+        take_lines(control, (const uint64_t *)*data);
+        return true;
     case FRAME_FAIL:
-        return take_failure(control, frame, *data);
+        take_failure(control, frame, *data);
+        return true;
     case FRAME_GOODBYE:
         pthread_mutex_lock(&control->lock);
         control->peers[frame->from].left = true;
@@ -360,19 +370,28 @@ static bool take_frame(struct control *control, const struct frame *frame, unsig
     }
 }
 
+// What is read from a rank; false, with errno, where nothing good comes of it.
+static bool take_next(struct control *control, uint32_t rank, bool *is_open)
+{
+    const int socket = control->peers[rank].socket;
+    struct frame frame;
+    unsigned char *data = NULL;
+    *is_open = socket_read(socket, &frame, sizeof frame);
+    const bool good = *is_open && frame.from == rank
+                   && frame_is_possible(&frame, is_first(control), control->launch.ranks)
+                   && (data = frame_read_data(socket, frame.bytes)) && take_frame(control, &frame, &data);
+    free(data);
+    return good;
+}
+
 // Something is to be read from a rank.
 static void listen_to(struct control *control, uint32_t rank)
 {
     struct peer *peer = &control->peers[rank];
-    struct frame frame;
-    unsigned char *data = NULL;
+    bool is_open;
     errno = 0;
-    bool good = socket_read(peer->socket, &frame, sizeof frame);
-    const bool is_open = good;
-    good = good && frame.from == rank && frame.bytes <= most_bytes && (data = malloc(frame.bytes + 1))
-        && socket_read(peer->socket, data, frame.bytes) && take_frame(control, &frame, &data);
+    const bool good = take_next(control, rank, &is_open);
     const bool stalled = !good && (errno == EAGAIN || errno == EWOULDBLOCK);
-    free(data);
     peer->heard_ns = clock_now_ns();
     if (good && !peer->left)
         return;
@@ -387,12 +406,12 @@ static void listen_to(struct control *control, uint32_t rank)
 }
 
 // A rank that was stopped keeps its connection, and says nothing.
-static void judge_silence(struct control *control)
+static void judge_silence(struct control *control, const struct pollfd *watched)
 {
     const uint64_t now = clock_now_ns();
     for (uint32_t rank = 0; rank < control->launch.ranks; rank++) {
         const struct peer *peer = &control->peers[rank];
-        if (peer->socket >= 0 && now - peer->heard_ns > control->settings.silence_ns
+        if (watched[rank].fd >= 0 && now - peer->heard_ns > control->settings.silence_ns
             && !atomic_load(&control->has_failed)) {
             char how[100], limit[NUMBER_SIZE];
             snprintf(how, sizeof how, "has said nothing for %s: it was stopped, or its machine is gone",
@@ -402,30 +421,47 @@ static void judge_silence(struct control *control)
     }
 }
 
+// Who is there now: during a meeting others come.
+static void look_at_peers(struct control *control, struct pollfd *watched)
+{
+    const uint32_t ranks = control->launch.ranks;
+    pthread_mutex_lock(&control->sending);
+    for (uint32_t rank = 0; rank < ranks; rank++)
+        watched[rank] = (struct pollfd){ .fd = control->peers[rank].socket, .events = POLLIN };
+    pthread_mutex_unlock(&control->sending);
+    watched[ranks] = (struct pollfd){ .fd = control->wake, .events = POLLIN };
+}
+
+static void wake(struct control *control)
+{
+    const uint64_t one = 1;
+    while (write(control->wake, &one, sizeof one) < 0 && errno == EINTR)
+        ;  // a count that is full wakes, too
+}
+
 static void *watch(void *argument)
 {
     struct control *control = argument;
     const uint32_t ranks = control->launch.ranks;
     struct pollfd *watched = calloc(ranks + 1u, sizeof *watched);
-    uint64_t last_beat_ns = 0;
+    uint64_t last_beat_ns = 0, wakes;
     struct error no_memory = { 0 };
     if (!watched) {
         error_no_memory(&no_memory, "watching other ranks");
         fail(control, control->launch.rank, &no_memory);
         return NULL;
     }
-    for (;;) {
-        for (uint32_t rank = 0; rank < ranks; rank++)
-            watched[rank] = (struct pollfd){ .fd = control->peers[rank].socket, .events = POLLIN };
-        watched[ranks] = (struct pollfd){ .fd = control->wake, .events = POLLIN };
+    while (!atomic_load(&control->is_ending)) {
+        look_at_peers(control, watched);
         poll(watched, ranks + 1, BEAT_MS);
-        if (watched[ranks].revents)
-            break;
+        if (watched[ranks].revents && read(control->wake, &wakes, sizeof wakes) > 0)
+            continue;
         for (uint32_t rank = 0; rank < ranks; rank++)
             if (watched[rank].revents)
                 listen_to(control, rank);
         if (clock_now_ns() - last_beat_ns >= BEAT_MS * (uint64_t)1000000) {
-            judge_silence(control);
+            look_at_peers(control, watched);  // whom nobody has closed just now
+            judge_silence(control, watched);
             beat(control);
             last_beat_ns = clock_now_ns();
         }
@@ -459,10 +495,10 @@ static struct control *create(const struct launch *launch, const struct control_
     }
     control->launch = *launch;
     control->settings = *settings;
-    if (settings->deadline_ns == 0)
-        control->settings.deadline_ns = usual_deadline_ns;
-    if (settings->silence_ns == 0)
-        control->settings.silence_ns = usual_silence_ns;
+    control->settings.deadline_ns = settings->deadline_ns ? settings->deadline_ns : 300 * second_ns;
+    control->settings.silence_ns = settings->silence_ns ? settings->silence_ns : 30 * second_ns;
+    control->settings.patience_ns = settings->patience_ns ? settings->patience_ns : 10 * second_ns;
+    control->settings.telling_ns = settings->telling_ns ? settings->telling_ns : 10 * second_ns;
     control->peers = calloc(launch->ranks, sizeof *control->peers);
     control->lines = calloc(launch->ranks, sizeof *control->lines);
     control->exchange.parts = calloc(launch->ranks, sizeof *control->exchange.parts);
@@ -476,21 +512,58 @@ static struct control *create(const struct launch *launch, const struct control_
     return control;
 }
 
+// Somebody has come, and is watched from now on.
+static void admit(void *self, uint32_t rank, const struct peer *peer)
+{
+    struct control *control = self;
+    const int flags = fcntl(peer->socket, F_GETFL);
+    fcntl(peer->socket, F_SETFL, flags & ~O_NONBLOCK);
+    pthread_mutex_lock(&control->sending);
+    struct peer *own = &control->peers[rank];
+    own->process = peer->process;
+    memcpy(own->host, peer->host, sizeof own->host);
+    own->heard_ns = peer->heard_ns;
+    own->socket = peer->socket;
+    pthread_mutex_unlock(&control->sending);
+    wake(control);
+}
+
+// While ranks meet: nobody who has come has failed, or left.
+static bool goes_on(void *self, struct error *error)
+{
+    struct control *control = self;
+    pthread_mutex_lock(&control->lock);
+    const bool good = control->failure.kind == ERROR_NONE ? somebody_left(control, error)
+                    : error_set_kind(error, control->failure.kind, "%s", control->failure.text);
+    pthread_mutex_unlock(&control->lock);
+    return good;
+}
+
+static bool meet_all(struct control *control, struct error *error)
+{
+    const uint64_t start_ns = clock_now_ns();
+    const struct meeting meeting = {
+        .launch = &control->launch, .settings = &control->settings, .start_ns = start_ns,
+        .deadline_ns = add_clamped(start_ns, control->settings.deadline_ns),
+        .admit = admit, .goes_on = goes_on, .self = control,
+    };
+    if (control->launch.ranks == 1)
+        return true;
+    control->has_thread = pthread_create(&control->thread, NULL, watch, control) == 0;
+    if (!control->has_thread)
+        return error_set_kind(error, ERROR_MACHINE, "no thread could be started to watch other ranks");
+    // Rank 0 turns nobody away any more when all have come; until then it may.
+    if (meet(&meeting, error) && control_all_gather(control, NULL, 0, NULL, error))
+        return true;
+    control_abandon(control, error);  // who has come learns why there will be no run
+    return false;
+}
+
 struct control *control_open(const struct launch *launch, const struct control_settings *settings,
                              struct error *error)
 {
     struct control *control = create(launch, settings, error);
-    if (!control)
-        return NULL;
-    const uint64_t deadline_ns = add_clamped(clock_now_ns(), control->settings.deadline_ns);
-    bool good = meet(launch, deadline_ns, control->peers, error);
-    if (good && launch->ranks > 1) {
-        control->has_thread = pthread_create(&control->thread, NULL, watch, control) == 0;
-        good = control->has_thread
-            || error_set_kind(error, ERROR_MACHINE, "no thread could be started to watch other ranks");
-    }
-    // Rank 0 turns nobody away any more when all have come; until then it may.
-    if (!good || !control_all_gather(control, NULL, 0, NULL, error)) {
+    if (control && !meet_all(control, error)) {
         control_close(control);
         return NULL;
     }
@@ -501,12 +574,14 @@ void control_close(struct control *control)
 {
     if (!control)
         return;
-    const uint64_t one = 1;
     const struct frame goodbye = { .kind = FRAME_GOODBYE };
     // The thread may be about to tell a failure, of which we have heard before the others: nobody listens to what
     // comes behind a goodbye.
-    if (control->has_thread && write(control->wake, &one, sizeof one) == (ssize_t)sizeof one)
+    atomic_store(&control->is_ending, true);
+    if (control->has_thread) {
+        wake(control);
         pthread_join(control->thread, NULL);
+    }
     for (uint32_t rank = 0; control->peers && rank < control->launch.ranks; rank++)
         send_to(control, rank, goodbye, NULL);
     for (uint32_t rank = 0; control->peers && rank < control->launch.ranks; rank++)

@@ -9,10 +9,11 @@
 // has to know at the start, it passes a failure on to all ranks at once, and each rank
 // tells twice a second what it is doing (a line of whereabouts.h). A process that is
 // killed is noticed by its connection, in milliseconds; one that is stopped, or whose
-// machine is gone, by its silence.
+// machine is gone, by its silence. All that begins when a rank has come, while others
+// may still be on their way.
 //
 // Messages are a frame of 24 bytes and what it says; both ends are the same program on
-// like machines, which the greeting makes sure of.
+// like machines, which the handshake makes sure of.
 #ifndef RUNTIME_PROCESSES_CONTROL_H
 #define RUNTIME_PROCESSES_CONTROL_H
 
@@ -24,10 +25,16 @@ struct control;
 struct control_settings {
     uint64_t deadline_ns;  // of meeting, and of one exchange; 0: five minutes
     uint64_t silence_ns;   // after which a rank is taken for dead; 0: half a minute
+    uint64_t patience_ns;  // with one who comes, until he has proved to be of the run; 0: ten seconds
+    uint64_t telling_ns;   // how often `tell` hears who is waited for; 0: ten seconds
+    void (*tell)(void *self, const char *sentence);  // in control_open(); NULL: nobody hears it
+    void *self;
 };
 
-// Returns when all ranks have met, or with the reason: who has not come, or who came
-// from another program or launch. A single process meets nobody, and every call below is at once done.
+// Returns when all ranks have met, or with the reason: who has not come by the deadline, who came
+// and has failed since, or who came from another program or launch. A rank has come when it has
+// proved that it knows the run's secret (launched.h); who has not is a stranger, and changes nothing.
+// A single process meets nobody, and every call below is at once done.
 struct control *control_open(const struct launch *launch, const struct control_settings *settings,
                              struct error *error);
 // Passes on what failures it has heard of, and says goodbye, so that the others do not take this end for a crash.

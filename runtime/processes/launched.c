@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/number.h"
 
@@ -114,7 +115,28 @@ bool launch_has_no_place(const struct launch *launch, struct error *error)
                      "MASTER_ADDR to its machine, or WEIR_RENDEZVOUS to a file that all machines see", launch->by);
 }
 
-static bool ask_place(const struct asked *asked, struct launch *launch, struct error *error)
+// What nobody on another machine can reach.
+static bool is_loopback(const char *address)
+{
+    return strncmp(address, "127.", 4) == 0 || strcmp(address, "localhost") == 0 || strcmp(address, "::1") == 0;
+}
+
+static const char *slurm_nodes(const struct asked *asked, const struct launch *launch)
+{
+    return strcmp(launch->by, "Slurm") == 0 ? ask(asked, "SLURM_STEP_NODELIST") : NULL;
+}
+
+static bool is_spread(const struct asked *asked, const struct launcher *launcher, const struct launch *launch)
+{
+    const char *nodes = slurm_nodes(asked, launch);
+    if (is_loopback(launch->address))
+        return false;
+    if (nodes)
+        return strpbrk(nodes, "[,") != NULL;
+    return ask(asked, launcher->local_ranks) ? launch->local_ranks < launch->ranks : launch->address[0] != '\0';
+}
+
+static bool ask_address(const struct asked *asked, struct launch *launch, struct error *error)
 {
     uint32_t port;
     if (!ask_text(asked, "WEIR_RENDEZVOUS", launch->file, error)
@@ -128,17 +150,47 @@ static bool ask_place(const struct asked *asked, struct launch *launch, struct e
     launch->port = (uint16_t)port;
     if (launch->file[0])
         launch->address[0] = '\0';
-    if (launch->file[0] || launch->address[0] || launch->ranks == 1)
-        return true;
-    const char *nodes = ask(asked, "SLURM_STEP_NODELIST");
-    if (nodes && strcmp(launch->by, "Slurm") == 0)
+    const char *nodes = slurm_nodes(asked, launch);
+    if (launch->ranks > 1 && nodes && !launch->file[0] && !launch->address[0])
         return first_node(nodes, launch->address, sizeof launch->address)
             || error_set(error, "SLURM_STEP_NODELIST=\"%.100s\" does not begin with the name of a machine; say where "
                          "rank 0 is with MASTER_ADDR", nodes);
-    launch->is_open = strcmp(launch->by, "Open MPI") == 0 || strcmp(launch->by, "MPICH") == 0;
-    if (launch->local_ranks == launch->ranks)
+    return true;
+}
+
+// How ranks that meet at an address know each other.
+static bool ask_secret(const struct asked *asked, struct launch *launch, struct error *error)
+{
+    if (!ask_text(asked, "WEIR_SECRET", launch->secret, error))
+        return false;
+    if (launch->secret[0] && strlen(launch->secret) < LAUNCH_LEAST_SECRET)
+        return error_set(error, "WEIR_SECRET has %zu characters, and could be guessed: give all ranks the same random text of "
+                         "%d or more", strlen(launch->secret), LAUNCH_LEAST_SECRET);
+    if (launch->secret[0] || launch->file[0] || !launch->address[0])
+        return true;
+    if (launch->is_spread)
+        return error_set(error, "%s started processes on several machines, which tell each other from strangers by a "
+                         "secret: set WEIR_SECRET to the same random text for all of them, or WEIR_RENDEZVOUS to a file "
+                         "that all of them see", launch->by);
+    snprintf(launch->file, sizeof launch->file, "/tmp/weir-%u-%u", (unsigned)geteuid(), launch->port);
+    return true;
+}
+
+static bool ask_place(const struct asked *asked, const struct launcher *launcher, struct launch *launch,
+                      struct error *error)
+{
+    if (!ask_address(asked, launch, error))
+        return false;
+    if (launch->ranks == 1)
+        return true;
+    launch->is_spread = is_spread(asked, launcher, launch);
+    const bool has_place = launch->file[0] || launch->address[0];
+    launch->is_open = !has_place && (strcmp(launch->by, "Open MPI") == 0 || strcmp(launch->by, "MPICH") == 0);
+    if (!has_place && launch->is_spread && !launch->is_open)
+        return launch_has_no_place(launch, error);
+    if (!launch->file[0] && !launch->is_spread)
         strcpy(launch->address, "127.0.0.1");
-    return launch->address[0] || launch->is_open || launch_has_no_place(launch, error);
+    return ask_secret(asked, launch, error);
 }
 
 bool launch_read(struct launch *launch, launch_lookup *lookup, void *self, struct error *error)
@@ -149,7 +201,8 @@ bool launch_read(struct launch *launch, launch_lookup *lookup, void *self, struc
         if (!ask(&asked, launchers[i].rank))
             continue;
         launch->by = launchers[i].name;
-        return ask_ranks(&asked, &launchers[i], launch, error) && ask_place(&asked, launch, error);
+        return ask_ranks(&asked, &launchers[i], launch, error)
+            && ask_place(&asked, &launchers[i], launch, error);
     }
     return true;
 }

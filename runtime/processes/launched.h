@@ -11,6 +11,12 @@
 // NCCL_COMM_ID, "machine:port", or a file that WEIR_RENDEZVOUS names, in which rank 0
 // says where it listens (on a file system that all of them see). Where mpirun has
 // started us and none of these is set, MPI itself tells, if weir-mpi.so is installed.
+//
+// Rank 0 listens to its own machine alone, unless the launcher says that ranks are on several: by their number on this
+// machine, by Slurm's list, or by an address of rank 0 that is not 127.0.0.1 where the number is not said. By a secret
+// ranks tell each other from strangers: WEIR_SECRET, the same for all; else rank 0 makes one, and tells it by the file,
+// which nobody else can read, or by MPI. Ranks that meet at an address need WEIR_SECRET where they are on several
+// machines, and share a file of their own in /tmp where they are on one.
 #ifndef RUNTIME_PROCESSES_LAUNCHED_H
 #define RUNTIME_PROCESSES_LAUNCHED_H
 
@@ -19,15 +25,17 @@
 
 #include "common/error.h"
 
-enum { LAUNCH_PLACE_SIZE = 256, LAUNCH_USUAL_PORT = 29400 };
+enum { LAUNCH_PLACE_SIZE = 256, LAUNCH_USUAL_PORT = 29400, LAUNCH_LEAST_SECRET = 16 };
 
 struct launch {
     const char *by;  // "torchrun", "Open MPI", "MPICH", "Slurm", "WEIR_RANK"; NULL: nobody, one process alone
     uint32_t rank, ranks;
     uint32_t local_rank, local_ranks;     // on this machine
-    char address[LAUNCH_PLACE_SIZE];      // of rank 0; "" where `file` is given, or only MPI knows
+    bool is_spread;                       // over several machines: else rank 0 listens to its own alone
+    char address[LAUNCH_PLACE_SIZE];      // of rank 0; "": it takes any port, and `file` or MPI says which
     uint16_t port;
-    char file[LAUNCH_PLACE_SIZE];         // rank 0 writes where it listens into it; "": none
+    char file[LAUNCH_PLACE_SIZE];         // rank 0 writes where it listens, and the secret, into it; "": none
+    char secret[LAUNCH_PLACE_SIZE];       // WEIR_SECRET; "": rank 0 makes one
     bool is_open;                         // nobody says where: MPI may tell, else it is `address`, if that is known
 };
 

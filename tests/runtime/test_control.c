@@ -1,110 +1,13 @@
-// Processes are real here: each rank is a fork() of the test, which says by its exit
-// whether what it saw is right.
 #include "runtime/processes/control.h"
 
-#include <netinet/in.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "common/clock.h"
-#include "tests/test.h"
-
-enum { MOST_RANKS = 6 };
-static const uint64_t second_ns = 1000000000;
-
-// What a rank does once it has met the others (or has not); its exit status.
-typedef int rank_function(struct control *control, uint32_t rank, const struct error *error);
-
-struct world {
-    uint32_t ranks;
-    struct launch launch;  // of all, but for the rank
-    struct control_settings settings;
-    rank_function *does;
-    pid_t children[MOST_RANKS];
-    unsigned trial;
-};
-
-static struct world world_of(uint32_t ranks, rank_function *does)
-{
-    static unsigned count;
-    struct world world = { .ranks = ranks, .does = does, .settings = { .deadline_ns = 60 * second_ns } };
-    world.launch = (struct launch){ .by = "a test", .ranks = ranks, .local_ranks = ranks };
-    snprintf(world.launch.file, sizeof world.launch.file, "%s/weir-control-%d-%u",
-             getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp", (int)getpid(), count++);
-    return world;
-}
-
-static void be_rank(const struct world *world, uint32_t rank)
-{
-    struct error error = { 0 };
-    struct launch launch = world->launch;
-    launch.rank = launch.local_rank = rank;
-    struct control *control = control_open(&launch, &world->settings, &error);
-    const int status = world->does(control, rank, &error);
-    control_close(control);
-    fflush(NULL);
-    _exit(status);
-}
-
-static void start(struct world *world, uint32_t rank)
-{
-    fflush(NULL);
-    world->children[rank] = fork();
-    assert_true(world->children[rank] >= 0);
-    if (world->children[rank] == 0)
-        be_rank(world, rank);
-}
-
-static void start_all(struct world *world)
-{
-    for (uint32_t rank = 0; rank < world->ranks; rank++)
-        start(world, rank);
-}
-
-// All but `dead` end well.
-static void end_all(struct world *world, uint32_t dead)
-{
-    for (uint32_t rank = 0; rank < world->ranks; rank++) {
-        int status;
-        assert_int_equal(waitpid(world->children[rank], &status, 0), world->children[rank]);
-        if (rank != dead && !(WIFEXITED(status) && WEXITSTATUS(status) == 0))
-            fail_msg("trial %u: rank %u ended with status %x", world->trial, rank, (unsigned)status);
-    }
-}
-#define NOBODY MOST_RANKS
-
-// For the processes: says what is wrong, and ends with 1.
-#define EXPECT(condition)                                                          \
-    do {                                                                           \
-        if (!(condition)) {                                                        \
-            fprintf(stderr, "rank %u: %s is not so: %s\n", rank, #condition, error->text); \
-            return 1;                                                              \
-        }                                                                          \
-    } while (0)
+#include "tests/processes.h"
 
 // --- meeting and exchanging -----------------------------------------------------------
-
-static int exchanges(struct control *control, uint32_t rank, const struct error *met)
-{
-    struct error own_error = { 0 }, *error = &own_error;
-    EXPECT(control && met->kind == ERROR_NONE);
-    for (uint64_t round = 0; round < 50; round++) {
-        uint64_t brought[3] = { rank, round, rank * round }, all[MOST_RANKS][3];
-        memset(all, 0xff, sizeof all);
-        EXPECT(control_all_gather(control, brought, sizeof brought, all, error));
-        for (uint64_t other = 0; other < 4; other++)
-            EXPECT(all[other][0] == other && all[other][1] == round && all[other][2] == other * round);
-        EXPECT(control_broadcast(control, (uint32_t)round % 4, brought, sizeof brought, error));
-        EXPECT(brought[0] == round % 4 && brought[1] == round && brought[2] == round % 4 * round);
-    }
-    EXPECT(control_is_well(control, error) && control_all_gather(control, NULL, 0, NULL, error));
-    return 0;
-}
 
 static void everybody_gets_what_everybody_brings(void **state)
 {
@@ -115,36 +18,21 @@ static void everybody_gets_what_everybody_brings(void **state)
     assert_int_not_equal(access(world.launch.file, F_OK), 0);  // nobody needs it any more
 }
 
-// A port that is free now.
-static uint16_t free_port(void)
-{
-    struct sockaddr_in place = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-    socklen_t size = sizeof place;
-    const int asking = socket(AF_INET, SOCK_STREAM, 0);
-    assert_int_equal(bind(asking, (struct sockaddr *)&place, size), 0);
-    assert_int_equal(getsockname(asking, (struct sockaddr *)&place, &size), 0);
-    close(asking);
-    return ntohs(place.sin_port);
-}
-
 static void they_meet_at_a_port_too_and_a_stranger_is_sent_away(void **state)
 {
     (void)state;
     struct world world = world_of(4, exchanges);
-    world.launch.file[0] = '\0';
-    strcpy(world.launch.address, "127.0.0.1");
-    world.launch.port = free_port();
+    meet_at_port(&world, "everybody in this test knows it");
     start(&world, 0);
-    struct sockaddr_in place = { .sin_family = AF_INET, .sin_port = htons(world.launch.port),
-                                 .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     char hello[400] = "GET / HTTP/1.1\r\n";
-    const int stranger = socket(AF_INET, SOCK_STREAM, 0);
-    while (connect(stranger, (struct sockaddr *)&place, sizeof place) != 0)
-        usleep(1000);
+    const int stranger = connect_to_port(INADDR_LOOPBACK, world.launch.port);
     assert_int_equal(send(stranger, hello, sizeof hello, 0), (ssize_t)sizeof hello);
     for (uint32_t rank = 1; rank < 4; rank++)
         start(&world, rank);
-    assert_true(recv(stranger, hello, sizeof hello, 0) <= 0);
+    size_t told = 0;
+    for (ssize_t got; (got = recv(stranger, hello, sizeof hello, 0)) > 0; told += (size_t)got)
+        ;
+    assert_int_equal(told, 40);  // a challenge, as everybody gets, and no word more
     close(stranger);
     end_all(&world, NOBODY);
 }
@@ -205,11 +93,8 @@ static void who_does_not_come_is_named(void **state)
     start(&world, 1);  // which would wait for longer than rank 0, and learns from it
     world.settings.deadline_ns = 8 * second_ns;  // enough for rank 1 to come, also on a busy machine
     start(&world, 0);
-    for (uint32_t rank = 0; rank < 2; rank++) {
-        int status;
-        assert_int_equal(waitpid(world.children[rank], &status, 0), world.children[rank]);
-        assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-    }
+    for (uint32_t rank = 0; rank < 2; rank++)
+        end(&world, rank, false);
 }
 
 static int finds_no_rank_0(struct control *control, uint32_t rank, const struct error *error)
@@ -225,9 +110,7 @@ static void a_rank_0_that_is_not_there_is_not_waited_for_forever(void **state)
     struct world world = world_of(2, finds_no_rank_0);
     world.settings.deadline_ns = second_ns / 2;
     start(&world, 1);
-    int status;
-    assert_int_equal(waitpid(world.children[1], &status, 0), world.children[1]);
-    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    end(&world, 1, false);
 }
 
 // --- failures ---------------------------------------------------------------------------
@@ -323,13 +206,10 @@ static void all_hear_of_a_rank_that_was_stopped(void **state)
     struct world world = world_of(3, hears_of_the_stopped);
     world.settings.silence_ns = 8 * second_ns;
     start_all(&world);
-    for (uint32_t rank = 0; rank < 3; rank += 2) {
-        int status;
-        assert_int_equal(waitpid(world.children[rank], &status, 0), world.children[rank]);
-        assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-    }
+    end(&world, 0, false);
+    end(&world, 2, false);
     kill(world.children[1], SIGKILL);
-    waitpid(world.children[1], NULL, 0);
+    end(&world, 1, true);
 }
 
 static int hears_a_reason(struct control *control, uint32_t rank, const struct error *met)

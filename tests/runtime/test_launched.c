@@ -1,10 +1,15 @@
 #include "runtime/processes/launched.h"
 
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tests/test.h"
 
-enum { MOST_SET = 6 };
+enum { MOST_SET = 7 };
+
+// What ranks have that meet at an address, and must know each other.
+#define SECRET "0123456789abcdef"
 
 // An environment, and what is made of it.
 struct row {
@@ -27,39 +32,66 @@ static struct row rows[] = {
     { .name = "without a launcher a process is alone", .is = { .ranks = 1, .local_ranks = 1 } },
     { .name = "torchrun says it all",
       .set = { "RANK=5", "WORLD_SIZE=8", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=4", "MASTER_ADDR=node7",
-               "MASTER_PORT=1234" },
+               "MASTER_PORT=1234", "WEIR_SECRET=" SECRET },
       .is = { .by = "torchrun", .rank = 5, .ranks = 8, .local_rank = 1, .local_ranks = 4, .address = "node7",
-              .port = 1234 } },
+              .port = 1234, .is_spread = true, .secret = SECRET } },
+    { .name = "all ranks of a machine listen to no other, whatever it is called",
+      .set = { "RANK=1", "WORLD_SIZE=4", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=4", "MASTER_ADDR=node7", "MASTER_PORT=1234" },
+      .is = { .by = "torchrun", .rank = 1, .ranks = 4, .local_rank = 1, .local_ranks = 4, .address = "127.0.0.1",
+              .port = 1234, .file = "/tmp/weir-UID-1234" } },
+    { .name = "ranks of one machine that have a secret need no file",
+      .set = { "RANK=1", "WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1", "WEIR_SECRET=" SECRET },
+      .is = { .by = "torchrun", .rank = 1, .ranks = 2, .local_rank = 1, .local_ranks = 2, .address = "127.0.0.1",
+              .port = LAUNCH_USUAL_PORT, .secret = SECRET } },
+    { .name = "ranks at an address need a secret on several machines",
+      .set = { "RANK=5", "WORLD_SIZE=8", "LOCAL_WORLD_SIZE=4", "MASTER_ADDR=node7" },
+      .refused = "torchrun started processes on several machines, which tell each other from strangers by a secret: set "
+                 "WEIR_SECRET to the same random text for all of them, or WEIR_RENDEZVOUS to a file that all of them see" },
+    { .name = "an address says that there are several where nobody says how many ranks a machine has",
+      .set = { "WEIR_RANK=0", "WEIR_RANKS=2", "MASTER_ADDR=node7" },
+      .refused = "WEIR_RANK started processes on several machines, which tell each other from strangers by a secret: set "
+                 "WEIR_SECRET to the same random text for all of them, or WEIR_RENDEZVOUS to a file that all of them see" },
+    { .name = "a secret that could be guessed is none",
+      .set = { "WEIR_RANK=0", "WEIR_RANKS=2", "MASTER_ADDR=node7", "WEIR_SECRET=open sesame" },
+      .refused = "WEIR_SECRET has 11 characters, and could be guessed: give all ranks the same random text of 16 or more" },
+    { .name = "a file is met at by one machine, unless somebody says that there are more",
+      .set = { "WEIR_RANK=0", "WEIR_RANKS=4", "WEIR_LOCAL_RANKS=2", "WEIR_RENDEZVOUS=/shared/run" },
+      .is = { .by = "WEIR_RANK", .ranks = 4, .local_ranks = 2, .port = LAUNCH_USUAL_PORT, .file = "/shared/run",
+              .is_spread = true } },
     { .name = "where torchrun listens itself, rank 0 takes the port behind",
       .set = { "RANK=0", "WORLD_SIZE=2", "LOCAL_WORLD_SIZE=2", "MASTER_ADDR=localhost", "MASTER_PORT=1234",
                "TORCHELASTIC_USE_AGENT_STORE=True" },
-      .is = { .by = "torchrun", .ranks = 2, .local_ranks = 2, .address = "localhost", .port = 1235 } },
+      .is = { .by = "torchrun", .ranks = 2, .local_ranks = 2, .address = "127.0.0.1", .port = 1235,
+              .file = "/tmp/weir-UID-1235" } },
     { .name = "Open MPI on one machine needs no address",
       .set = { "OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=2", "OMPI_COMM_WORLD_LOCAL_RANK=1",
                "OMPI_COMM_WORLD_LOCAL_SIZE=2" },
       .is = { .by = "Open MPI", .rank = 1, .ranks = 2, .local_rank = 1, .local_ranks = 2, .address = "127.0.0.1",
-              .port = LAUNCH_USUAL_PORT, .is_open = true } },
+              .port = LAUNCH_USUAL_PORT, .file = "/tmp/weir-UID-29400", .is_open = true } },
     { .name = "Open MPI on several machines has to be asked for one",
       .set = { "OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=4", "OMPI_COMM_WORLD_LOCAL_RANK=1",
                "OMPI_COMM_WORLD_LOCAL_SIZE=2" },
-      .is = { .by = "Open MPI", .rank = 1, .ranks = 4, .local_rank = 1, .local_ranks = 2, .is_open = true,
+      .is = { .by = "Open MPI", .rank = 1, .ranks = 4, .local_rank = 1, .local_ranks = 2, .is_open = true, .is_spread = true,
               .port = LAUNCH_USUAL_PORT } },
     { .name = "a file serves them too",
       .set = { "OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=4", "OMPI_COMM_WORLD_LOCAL_SIZE=2",
                "WEIR_RENDEZVOUS=/shared/run" },
       .is = { .by = "Open MPI", .rank = 1, .ranks = 4, .local_rank = 1, .local_ranks = 2, .port = LAUNCH_USUAL_PORT,
-              .file = "/shared/run" } },
+              .file = "/shared/run", .is_spread = true } },
     { .name = "so does NCCL's own variable",
       .set = { "OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=4", "OMPI_COMM_WORLD_LOCAL_SIZE=2",
-               "NCCL_COMM_ID=gpu3:2222" },
+               "NCCL_COMM_ID=gpu3:2222", "WEIR_SECRET=" SECRET },
       .is = { .by = "Open MPI", .rank = 1, .ranks = 4, .local_rank = 1, .local_ranks = 2, .address = "gpu3",
-              .port = 2222 } },
+              .port = 2222, .is_spread = true, .secret = SECRET } },
     { .name = "of an address with colons, the brackets go",
-      .set = { "WEIR_RANK=0", "WEIR_RANKS=2", "NCCL_COMM_ID=[fe80::1]:2222" },
-      .is = { .by = "WEIR_RANK", .ranks = 2, .local_ranks = 2, .address = "fe80::1", .port = 2222 } },
+      .set = { "WEIR_RANK=0", "WEIR_RANKS=2", "NCCL_COMM_ID=[fe80::1]:2222", "WEIR_SECRET=" SECRET },
+      .is = { .by = "WEIR_RANK", .ranks = 2, .local_ranks = 2, .address = "fe80::1", .port = 2222, .is_spread = true,
+              .secret = SECRET } },
     { .name = "MASTER_ADDR says more than NCCL's variable",
-      .set = { "WEIR_RANK=0", "WEIR_RANKS=2", "NCCL_COMM_ID=gpu3:2222", "MASTER_ADDR=gpu4", "MASTER_PORT=77" },
-      .is = { .by = "WEIR_RANK", .ranks = 2, .local_ranks = 2, .address = "gpu4", .port = 77 } },
+      .set = { "WEIR_RANK=0", "WEIR_RANKS=2", "NCCL_COMM_ID=gpu3:2222", "MASTER_ADDR=gpu4", "MASTER_PORT=77",
+               "WEIR_SECRET=" SECRET },
+      .is = { .by = "WEIR_RANK", .ranks = 2, .local_ranks = 2, .address = "gpu4", .port = 77, .is_spread = true,
+              .secret = SECRET } },
     { .name = "NCCL's variable needs a port",
       .set = { "WEIR_RANK=0", "WEIR_RANKS=2", "NCCL_COMM_ID=gpu3" },
       .refused = "NCCL_COMM_ID=\"gpu3\" is not the machine of rank 0, a colon, and a port" },
@@ -69,21 +101,28 @@ static struct row rows[] = {
     { .name = "MPICH's variables",
       .set = { "PMI_RANK=0", "PMI_SIZE=3", "MPI_LOCALRANKID=0", "MPI_LOCALNRANKS=3" },
       .is = { .by = "MPICH", .ranks = 3, .local_ranks = 3, .address = "127.0.0.1", .port = LAUNCH_USUAL_PORT,
-              .is_open = true } },
+              .file = "/tmp/weir-UID-29400", .is_open = true } },
     { .name = "a launcher without MPI on several machines needs an address",
       .set = { "RANK=1", "WORLD_SIZE=4", "LOCAL_WORLD_SIZE=2" },
       .refused = "torchrun started processes on several machines, and nobody says where rank 0 is: set MASTER_ADDR to "
                  "its machine, or WEIR_RENDEZVOUS to a file that all machines see" },
     { .name = "Slurm's first node has rank 0",
-      .set = { "SLURM_PROCID=9", "SLURM_NTASKS=16", "SLURM_LOCALID=1", "SLURM_STEP_NODELIST=gpu[03-07,9],cpu1" },
+      .set = { "SLURM_PROCID=9", "SLURM_NTASKS=16", "SLURM_LOCALID=1", "SLURM_STEP_NODELIST=gpu[03-07,9],cpu1",
+               "WEIR_SECRET=" SECRET },
       .is = { .by = "Slurm", .rank = 9, .ranks = 16, .local_rank = 1, .local_ranks = 16, .address = "gpu03",
-              .port = LAUNCH_USUAL_PORT } },
+              .port = LAUNCH_USUAL_PORT, .is_spread = true, .secret = SECRET } },
     { .name = "Slurm's nodes may be named behind the number too",
-      .set = { "SLURM_PROCID=0", "SLURM_NTASKS=2", "SLURM_STEP_NODELIST=rack[2,4]-a,x" },
-      .is = { .by = "Slurm", .ranks = 2, .local_ranks = 2, .address = "rack2-a", .port = LAUNCH_USUAL_PORT } },
-    { .name = "a single node has no brackets",
+      .set = { "SLURM_PROCID=0", "SLURM_NTASKS=2", "SLURM_STEP_NODELIST=rack[2,4]-a,x", "WEIR_SECRET=" SECRET },
+      .is = { .by = "Slurm", .ranks = 2, .local_ranks = 2, .address = "rack2-a", .port = LAUNCH_USUAL_PORT,
+              .is_spread = true, .secret = SECRET } },
+    { .name = "Slurm's ranks on several machines meet by a file, too",
+      .set = { "SLURM_PROCID=0", "SLURM_NTASKS=2", "SLURM_STEP_NODELIST=rack[2,4]", "WEIR_RENDEZVOUS=/shared/run" },
+      .is = { .by = "Slurm", .ranks = 2, .local_ranks = 2, .port = LAUNCH_USUAL_PORT, .file = "/shared/run",
+              .is_spread = true } },
+    { .name = "a single node has no brackets, and is this one",
       .set = { "SLURM_PROCID=0", "SLURM_NTASKS=2", "SLURM_STEP_NODELIST=one" },
-      .is = { .by = "Slurm", .ranks = 2, .local_ranks = 2, .address = "one", .port = LAUNCH_USUAL_PORT } },
+      .is = { .by = "Slurm", .ranks = 2, .local_ranks = 2, .address = "127.0.0.1", .port = LAUNCH_USUAL_PORT,
+              .file = "/tmp/weir-UID-29400" } },
     { .name = "a list that cannot be read is named",
       .set = { "SLURM_PROCID=0", "SLURM_NTASKS=2", "SLURM_STEP_NODELIST=rack[2" },
       .refused = "SLURM_STEP_NODELIST=\"rack[2\" does not begin with the name of a machine; say where rank 0 is with "
@@ -128,7 +167,15 @@ static void is_read(void **state)
     assert_int_equal(launch.local_ranks, row->is.local_ranks);
     assert_string_equal(launch.address, row->is.address);
     assert_int_equal(launch.port, row->is.port);
-    assert_string_equal(launch.file, row->is.file);
+    char file[LAUNCH_PLACE_SIZE];
+    const char *user = strstr(row->is.file, "UID");
+    snprintf(file, sizeof file, "%s", row->is.file);
+    if (user)
+        snprintf(file, sizeof file, "%.*s%u%s", (int)(user - row->is.file), row->is.file, (unsigned)geteuid(),
+                 user + strlen("UID"));
+    assert_string_equal(launch.file, file);
+    assert_string_equal(launch.secret, row->is.secret);
+    assert_int_equal(launch.is_spread, row->is.is_spread);
     assert_int_equal(launch.is_open, row->is.is_open);
 }
 

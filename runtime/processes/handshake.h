@@ -1,0 +1,62 @@
+// Private: what two processes say on a connection before it is one of the run's.
+//
+//     rank 0                                       who comes
+//        -- challenge: a nonce ----------------------->
+//        <- hello: which rank of how many, a nonce, proof    knows the secret, and says this to that challenge
+//        -- answer: welcome or why not, proof ------->       knows it too, and says this to that hello
+//        <- the first frame                                  has heard that he is welcome, and now has come
+//
+// A proof covers all that was said before it and the port, so that nothing of it can be used a second time or elsewhere.
+// Only who has proved that he is of the run is told anything, and can say anything that matters.
+#ifndef RUNTIME_PROCESSES_HANDSHAKE_H
+#define RUNTIME_PROCESSES_HANDSHAKE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "runtime/processes/proof.h"
+
+enum { HANDSHAKE_HOST_SIZE = 64, HANDSHAKE_SENTENCE_SIZE = 240 };
+
+struct challenge {
+    char magic[8];  // "weirctl3"
+    unsigned char nonce[NONCE_SIZE];
+};
+
+struct hello {
+    uint32_t rank, ranks;
+    uint32_t process;
+    char version[20];
+    char host[HANDSHAKE_HOST_SIZE];
+    unsigned char nonce[NONCE_SIZE];
+    unsigned char proof[PROOF_SIZE];
+};
+
+struct answer {
+    uint32_t is_welcome;
+    uint32_t process;
+    char host[HANDSHAKE_HOST_SIZE];
+    char sentence[HANDSHAKE_SENTENCE_SIZE];
+    unsigned char proof[PROOF_SIZE];
+};
+
+// All that is said, in its order, as both ends see it.
+struct handshake {
+    uint32_t port;  // where rank 0 listens
+    struct challenge challenge;
+    struct hello hello;
+    struct answer answer;
+};
+
+// On rank 0: begins; whether the hello's proof holds; answers, with a sentence for one who is not welcome, or "".
+bool handshake_challenge(struct handshake *handshake, uint16_t port, struct error *error);
+bool handshake_is_of_run(const struct handshake *handshake, const struct secret *secret);
+void handshake_answer(struct handshake *handshake, const struct secret *secret, const char *sentence);
+
+// Who comes: whether a challenge is one; says hello to it; whether the answer's proof holds.
+bool handshake_is_challenged(const struct handshake *handshake);
+bool handshake_hello(struct handshake *handshake, const struct secret *secret, uint32_t rank, uint32_t ranks,
+                     struct error *error);
+bool handshake_is_answered(const struct handshake *handshake, const struct secret *secret);
+
+#endif
