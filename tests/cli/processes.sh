@@ -13,6 +13,7 @@ together() {  # RANKS COMMAND.., each rank with the variables that launchers set
         WEIR_RANK=$rank WEIR_RANKS=$ranks WEIR_RENDEZVOUS=$PWD/meet timeout -k 5 300 "$@" >rank$rank.txt 2>&1 &
     done
     for job in $(jobs -p); do
+        [ "$job" != "${lonely-}" ] || continue
         wait $job
         codes="$codes $?"
     done
@@ -30,6 +31,19 @@ echo "4 ranks: $(together 4 weir verify plan.json --device cpu:queued), $(tail -
 export MASTER_ADDR=127.0.0.1
 WORLD_SIZE=2 RANK=0 weir verify plan.json --device cpu:queued 2>&1 || echo "exit $?"
 WORLD_SIZE=4 RANK=4 weir verify plan.json --device cpu:queued 2>&1 || echo "exit $?"
+
+unset MASTER_ADDR
+
+# One rank of two, alone: it says whom it waits for (looked at in the end). A plan is no place to meet, and stays.
+WEIR_RANK=1 WEIR_RANKS=4 WEIR_RENDEZVOUS=$PWD/lonely timeout 300 weir verify plan.json --device cpu:queued 2>lonely.err &
+lonely=$!
+cp plan.json foreign.json
+WEIR_RANK=0 WEIR_RANKS=4 WEIR_RENDEZVOUS=foreign.json weir verify plan.json --device cpu:queued 2>&1 || echo "exit $?"
+WEIR_RANK=1 WEIR_RANKS=4 WEIR_RENDEZVOUS=foreign.json weir verify plan.json --device cpu:queued 2>&1 || echo "exit $?"
+cmp plan.json foreign.json
+
+# On several machines, an address needs a secret.
+WORLD_SIZE=4 RANK=1 LOCAL_WORLD_SIZE=2 MASTER_ADDR=node7 weir verify plan.json --device cpu:queued 2>&1 || echo "exit $?"
 
 # Without communicators.
 together 4 weir verify plan.json --device cpu
@@ -77,3 +91,7 @@ spans = sorted((event['ts'], event['name']) for event in json.load(open(sys.argv
 said = [name for line in open(sys.argv[2]) if 'last actions:' in line for name in line.split()[5:]]
 print('as was said:', [name for _, name in spans][-8:] == said or (spans[-8:], said))
 PYTHON
+
+until_soon grep -q 'waits for' lonely.err
+kill $lonely
+sed 's/since .*/since TIME and for TIME more/; 1q' lonely.err
