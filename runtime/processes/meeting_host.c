@@ -16,12 +16,12 @@
 
 // Strangers may hold as many connections as this at a time, besides one for each rank; a new one then takes the place
 // of the oldest.
-enum { MOST_STRANGERS = 64, GLANCE_MS = 100, LONGEST_LIST = 8 };
+enum { MOST_STRANGERS = 256, AT_A_TIME = 64, GLANCE_MS = 100, LONGEST_LIST = 8 };
 
 // Somebody on the way in.
 struct guest {
     int socket;
-    uint64_t until_ns;   // by when the next step is done
+    uint64_t until_ns;   // by when it has done its next step
     size_t got;          // bytes of the hello
     bool is_welcome;     // has been told so; its first frame is awaited
     struct handshake handshake;
@@ -125,10 +125,10 @@ static bool greet(struct host *host, int socket, struct error *error)
     return true;
 }
 
-// As many at a time as there is room for, so that those who are on their way in are heard in between.
+// Not all at a time, so that those who are on their way in are heard in between.
 static bool receive(struct host *host, struct error *error)
 {
-    for (uint32_t i = 0; i < MOST_STRANGERS; i++) {
+    for (uint32_t i = 0; i < AT_A_TIME; i++) {
         const int socket = accept4(host->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (socket >= 0) {
             if (!greet(host, socket, error))
@@ -189,7 +189,7 @@ static bool hear_hello(struct host *host, struct guest *guest, struct error *err
     if (send(guest->socket, answer, sizeof *answer, MSG_NOSIGNAL) != (ssize_t)sizeof *answer)
         drop(guest);
     guest->is_welcome = answer->is_welcome;
-    guest->until_ns = add_clamped(clock_now_ns(), host->meeting->settings->patience_ns);
+    guest->until_ns = host->meeting->deadline_ns;  // it may be slow, and comes back no more: it has heard that it is in
     return answer->is_welcome || error_set(error, "%s", sentence);
 }
 
@@ -381,8 +381,9 @@ bool meeting_host(const struct meeting *meeting, const struct process_functions 
     const struct launch *launch = meeting->launch;
     const char *path = mpi ? "" : launch->file;
     struct host host;
-    bool good = open_host(&host, meeting, error) && (!path[0] || rendezvous_clear(path, error));
-    good = good && listen_at(&host, mpi || !launch->address[0], error);
+    // What lies at `path` belongs to another run until this one has the port.
+    bool good = open_host(&host, meeting, error) && listen_at(&host, mpi || !launch->address[0], error)
+             && (!path[0] || rendezvous_clear(path, error));
     if (mpi)
         good = tell_place(&host, mpi, good, error);
     good = good && (path[0] ? hold_by_file(&host, path, error) : hold(&host, error));

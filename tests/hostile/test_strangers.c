@@ -21,7 +21,7 @@ enum kind {
     FLOOD,          // as much as the connection takes
     KINDS
 };
-enum { MOST_OPEN = 200 };  // more than are let in at a time
+enum { MOST_OPEN = 300 };  // more than are let in at a time
 
 struct stranger {
     int socket;
@@ -189,7 +189,7 @@ static void try(uint64_t count, uint64_t seed)
 static void a_run_of_three_does_not_notice_them(void **state)
 {
     (void)state;
-    const uint64_t count = test_trials(250, 1000), trials = test_trials(2, 30);
+    const uint64_t count = test_trials(400, 1000), trials = test_trials(2, 30);
     for (uint64_t seed = 0; seed < trials; seed++)
         try(count, seed);
     print_message("# %u runs, each with %u connections of %d kinds\n", (unsigned)trials, (unsigned)count, KINDS);

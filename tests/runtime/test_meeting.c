@@ -6,7 +6,10 @@
 
 #include "common/clock.h"
 #include "common/number.h"
+#include "runtime/processes/frames.h"
 #include "tests/processes.h"
+
+#define OUR_SECRET "everybody in this test knows it"
 
 // Sleeps on, whatever signal comes.
 static void sleep_ns(uint64_t ns)
@@ -128,7 +131,7 @@ static void silent_connections_keep_nobody_waiting(void **state)
     (void)state;
     struct world world = world_of(3, exchanges);
     int silent[5];
-    meet_at_port(&world, "everybody in this test knows it");
+    meet_at_port(&world, OUR_SECRET);
     world.settings.patience_ns = 50 * second_ns;
     world.settings.deadline_ns = 40 * second_ns;
     start(&world, 0);
@@ -221,7 +224,7 @@ static void another_secret_is_no_way_in(void **state)
 {
     (void)state;
     struct world world = world_of(2, is_kept_out);
-    meet_at_port(&world, "everybody in this test knows it");
+    meet_at_port(&world, OUR_SECRET);
     world.settings.deadline_ns = 5 * second_ns;
     start(&world, 0);
     strcpy(world.launch.secret, "nobody in this test knows this");
@@ -242,7 +245,7 @@ static void a_file_tells_no_secret_that_was_given(void **state)
 {
     (void)state;
     struct world world = world_of(2, lacks_the_secret);
-    strcpy(world.launch.secret, "everybody in this test knows it");
+    strcpy(world.launch.secret, OUR_SECRET);
     world.settings.deadline_ns = 3 * second_ns;
     start(&world, 0);
     await_file(&world);
@@ -290,13 +293,100 @@ static void ranks_that_count_differently_say_so(void **state)
     end(&world, 1, false);
 }
 
+// --- a rank played by the test ------------------------------------------------------------------------------
+
+// Comes as rank 1 of two, and has been told that it is welcome.
+static int come_as_rank_1(const struct world *world)
+{
+    struct error error = { 0 };
+    struct secret secret;
+    struct handshake said = { .port = world->launch.port };
+    const int rank = connect_to_port(INADDR_LOOPBACK, world->launch.port);
+    secret_from_text(&secret, OUR_SECRET);
+    assert_true(socket_read(rank, &said.challenge, sizeof said.challenge) && handshake_is_challenged(&said));
+    assert_good(handshake_hello(&said, &secret, 1, 2, &error), error);
+    assert_true(socket_write(rank, &said.hello, sizeof said.hello));
+    assert_true(socket_read(rank, &said.answer, sizeof said.answer) && handshake_is_answered(&said, &secret));
+    assert_true(said.answer.is_welcome);
+    return rank;
+}
+
+static int meets(struct control *control, uint32_t rank, const struct error *error)
+{
+    EXPECT(control && error->kind == ERROR_NONE);
+    return 0;
+}
+
+// For longer than anybody's patience with strangers.
+static void who_is_welcome_may_be_slow_to_come(void **state)
+{
+    (void)state;
+    struct world world = world_of(2, meets);
+    world.settings.patience_ns = second_ns / 10;
+    meet_at_port(&world, OUR_SECRET);
+    start(&world, 0);
+    const int rank = come_as_rank_1(&world);
+    sleep_ns(second_ns);
+    const struct frame nothing = { .kind = FRAME_BRING, .from = 1 };
+    assert_true(frame_write(rank, nothing, NULL));
+    end(&world, 0, false);
+    close(rank);
+}
+
+static int hears_what_can_be_shown(struct control *control, uint32_t rank, const struct error *error)
+{
+    EXPECT(!control && error->kind == ERROR_MACHINE && strcmp(error->text, "rank 1: ?[2J out of paper") == 0);
+    return 0;
+}
+
+// Nor does a kind of error that there is not.
+static void what_a_rank_says_commands_no_terminal(void **state)
+{
+    (void)state;
+    struct world world = world_of(2, hears_what_can_be_shown);
+    struct error error = { .kind = (enum error_kind)77, .text = "rank 1: \x1b[2J out of paper" };
+    meet_at_port(&world, OUR_SECRET);
+    start(&world, 0);
+    const int rank = come_as_rank_1(&world);
+    assert_true(frame_write(rank, (struct frame){ .kind = FRAME_FAIL, .from = 1, .bytes = sizeof error }, &error));
+    end(&world, 0, false);
+    close(rank);
+}
+
+static int finds_it_impossible(struct control *control, uint32_t rank, const struct error *error)
+{
+    EXPECT(!control && error->kind == ERROR_MACHINE);
+    EXPECT(strstr(error->text, " sent what nobody understands: its connection is lost"));
+    return 0;
+}
+
+static void a_frame_is_no_larger_than_its_kind_or_the_machine(void **state)
+{
+    (void)state;
+    static const struct frame impossible[] = {
+        { .kind = FRAME_BRING, .from = 1, .bytes = (uint64_t)1 << 60 }, { .kind = FRAME_LINE, .from = 1, .bytes = 9 },
+        { .kind = FRAME_FAIL, .from = 1, .bytes = 1 << 20 }, { .kind = FRAME_GOODBYE, .from = 1, .bytes = 1 },
+        { .kind = FRAME_ALL, .from = 1 }, { .kind = 99, .from = 1 },
+    };
+    for (size_t i = 0; i < sizeof impossible / sizeof impossible[0]; i++) {
+        struct world world = world_of(2, finds_it_impossible);
+        world.trial = (unsigned)i;
+        meet_at_port(&world, OUR_SECRET);
+        start(&world, 0);
+        const int rank = come_as_rank_1(&world);
+        assert_true(socket_write(rank, &impossible[i], sizeof impossible[i]));
+        end(&world, 0, false);
+        close(rank);
+    }
+}
+
 // --- where it is held ------------------------------------------------------------------------------------
 
 static void rank_0_listens_to_its_own_machine_alone(void **state)
 {
     (void)state;
     struct world world = world_of(2, exchanges);
-    meet_at_port(&world, "everybody in this test knows it");
+    meet_at_port(&world, OUR_SECRET);
     start(&world, 0);
     close(connect_to_port(INADDR_LOOPBACK, world.launch.port));
     // Every address 127.x.y.z is this machine's, and reaches what listens on all of them.
@@ -314,7 +404,7 @@ static void ranks_of_several_machines_reach_it(void **state)
 {
     (void)state;
     struct world world = world_of(2, exchanges);
-    meet_at_port(&world, "everybody in this test knows it");
+    meet_at_port(&world, OUR_SECRET);
     world.launch.is_spread = true;
     start(&world, 0);
     close(connect_to_port(INADDR_LOOPBACK + 1, world.launch.port));
@@ -358,6 +448,9 @@ int main(void)
         cmocka_unit_test(a_file_tells_no_secret_that_was_given),
         cmocka_unit_test(two_that_come_as_the_same_rank_end_it),
         cmocka_unit_test(ranks_that_count_differently_say_so),
+        cmocka_unit_test(who_is_welcome_may_be_slow_to_come),
+        cmocka_unit_test(what_a_rank_says_commands_no_terminal),
+        cmocka_unit_test(a_frame_is_no_larger_than_its_kind_or_the_machine),
         cmocka_unit_test(rank_0_listens_to_its_own_machine_alone),
         cmocka_unit_test(ranks_of_several_machines_reach_it),
         cmocka_unit_test(a_plan_is_no_meeting_place),
