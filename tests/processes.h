@@ -134,7 +134,8 @@ static inline void meet_at_port(struct world *world, const char *secret)
 // A connection to a machine's port, as soon as somebody listens there.
 static inline int connect_to_port(uint32_t machine, uint16_t port)
 {
-    const struct sockaddr_in place = { .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(machine) };
+    const struct sockaddr_in place = { .sin_family = AF_INET, .sin_port = htons(port),
+                                       .sin_addr.s_addr = htonl(machine) };
     const int stranger = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_true(stranger >= 0);
     for (unsigned tries = 0; connect(stranger, (const struct sockaddr *)&place, sizeof place) != 0; tries++) {

@@ -8,7 +8,10 @@
 static const char magic[] = "weirctl3";
 
 // What a proof covers is all that stands before it, and has no holes that would be of any value.
-enum { HELLO_PROVES = offsetof(struct handshake, hello.proof), ANSWER_PROVES = offsetof(struct handshake, answer.proof) };
+enum {
+    HELLO_PROVES = offsetof(struct handshake, hello.proof),
+    ANSWER_PROVES = offsetof(struct handshake, answer.proof),
+};
 _Static_assert(sizeof(struct handshake) == sizeof(uint32_t) + sizeof(struct challenge) + sizeof(struct hello)
                + sizeof(struct answer), "a handshake has no holes");
 _Static_assert(sizeof(struct hello) == 3 * sizeof(uint32_t) + 20 + HANDSHAKE_HOST_SIZE + NONCE_SIZE + PROOF_SIZE

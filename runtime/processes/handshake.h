@@ -6,8 +6,8 @@
 //        -- answer: welcome or why not, proof ------->       knows it too, and says this to that hello
 //        <- the first frame                                  has heard that he is welcome, and now has come
 //
-// A proof covers all that was said before it and the port, so that nothing of it can be used a second time or elsewhere.
-// Only who has proved that he is of the run is told anything, and can say anything that matters.
+// A proof covers all that was said before it and the port, so that nothing of it can be used a second time or
+// elsewhere. Only who has proved that he is of the run is told anything, and can say anything that matters.
 #ifndef RUNTIME_PROCESSES_HANDSHAKE_H
 #define RUNTIME_PROCESSES_HANDSHAKE_H
 

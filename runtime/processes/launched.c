@@ -164,14 +164,14 @@ static bool ask_secret(const struct asked *asked, struct launch *launch, struct 
     if (!ask_text(asked, "WEIR_SECRET", launch->secret, error))
         return false;
     if (launch->secret[0] && strlen(launch->secret) < LAUNCH_LEAST_SECRET)
-        return error_set(error, "WEIR_SECRET has %zu characters, and could be guessed: give all ranks the same random text of "
-                         "%d or more", strlen(launch->secret), LAUNCH_LEAST_SECRET);
+        return error_set(error, "WEIR_SECRET has %zu characters, and could be guessed: give all ranks the same random "
+                         "text of %d or more", strlen(launch->secret), LAUNCH_LEAST_SECRET);
     if (launch->secret[0] || launch->file[0] || !launch->address[0])
         return true;
     if (launch->is_spread)
         return error_set(error, "%s started processes on several machines, which tell each other from strangers by a "
-                         "secret: set WEIR_SECRET to the same random text for all of them, or WEIR_RENDEZVOUS to a file "
-                         "that all of them see", launch->by);
+                         "secret: set WEIR_SECRET to the same random text for all of them, or WEIR_RENDEZVOUS to a "
+                         "file that all of them see", launch->by);
     snprintf(launch->file, sizeof launch->file, "/tmp/weir-%u-%u", (unsigned)geteuid(), launch->port);
     return true;
 }

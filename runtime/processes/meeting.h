@@ -2,8 +2,8 @@
 //
 // Rank 0 hears all who come at once, strangers among them, and hands each who has proved to be of the run (handshake.h)
 // to the control at once, which then beats to it and watches it while the others are still on their way. The others try
-// again until rank 0 is there. Nothing but the deadline, a failure of one who has come, or one who is of the run and does
-// not fit ends a meeting.
+// again until rank 0 is there. Nothing but the deadline, a failure of one who has come, or one who is of the run and
+// does not fit ends a meeting.
 #ifndef RUNTIME_PROCESSES_MEETING_H
 #define RUNTIME_PROCESSES_MEETING_H
 
@@ -25,8 +25,10 @@ struct meeting {
     const struct launch *launch;
     const struct control_settings *settings;  // without zeros
     uint64_t start_ns, deadline_ns;
-    void (*admit)(void *self, uint32_t rank, const struct peer *peer);  // a peer is there: every other on rank 0, rank 0 elsewhere
-    bool (*goes_on)(void *self, struct error *error);                   // false: one who has come has failed
+    // A peer is there: every other on rank 0, rank 0 elsewhere.
+    void (*admit)(void *self, uint32_t rank, const struct peer *peer);
+    // False where one who has come has failed.
+    bool (*goes_on)(void *self, struct error *error);
     void *self;
 };
 

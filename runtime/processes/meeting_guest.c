@@ -41,8 +41,8 @@ static bool take_place(const struct launch *launch, const struct rendezvous *ren
         snprintf(trouble, TROUBLE_SIZE, "it was started %s WEIR_SECRET, and this rank %s it: give all ranks the same",
                  rendezvous->has_secret ? "without" : "with", rendezvous->has_secret ? "with" : "without");
     else if (!is_here && !rendezvous->is_spread)
-        snprintf(trouble, TROUBLE_SIZE, "it is on %s and listens to that machine alone, and this rank is on %s: say how many "
-                 "ranks a machine has, by WEIR_LOCAL_RANKS or as the launcher does", rendezvous->host, own);
+        snprintf(trouble, TROUBLE_SIZE, "it is on %s and listens to that machine alone, and this rank is on %s: say how "
+                 "many ranks a machine has, by WEIR_LOCAL_RANKS or as the launcher does", rendezvous->host, own);
     else
         return true;
     return false;
@@ -57,8 +57,8 @@ static bool look_into_file(const struct launch *launch, struct place *place, cha
     if (!rendezvous_find(launch->file, &rendezvous, &is_private, error))
         return false;
     if (!is_private && rendezvous.has_secret) {
-        snprintf(trouble, TROUBLE_SIZE, "%.260s can be read, or was written, by other users than this one: remove it, or give "
-                 "all ranks a WEIR_SECRET", launch->file);
+        snprintf(trouble, TROUBLE_SIZE, "%.260s can be read, or was written, by other users than this one: remove it, or "
+                 "give all ranks a WEIR_SECRET", launch->file);
         return false;
     }
     return take_place(launch, &rendezvous, place, trouble);
@@ -146,15 +146,16 @@ static bool greet(const struct meeting *meeting, const struct place *place, int 
     struct handshake said = { .port = place->port };
     struct answer *answer = &said.answer;
     if (!read_until(guest, &said.challenge, sizeof said.challenge, until_ns) || !handshake_is_challenged(&said)) {
-        snprintf(trouble, TROUBLE_SIZE, "who listens on %s port %u does not answer as rank 0 does", place->host, place->port);
+        snprintf(trouble, TROUBLE_SIZE, "who listens on %s port %u does not answer as rank 0 does", place->host,
+                 place->port);
         return false;
     }
     if (!handshake_hello(&said, &place->secret, launch->rank, launch->ranks, error))
         return false;
     if (!socket_write(guest, &said.hello, sizeof said.hello)
         || !read_until(guest, answer, sizeof *answer, until_ns) || !handshake_is_answered(&said, &place->secret)) {
-        snprintf(trouble, TROUBLE_SIZE, "who listens on %s port %u does not know this rank: is WEIR_SECRET the same for all, "
-                 "and is it rank 0 of this run?", place->host, place->port);
+        snprintf(trouble, TROUBLE_SIZE, "who listens on %s port %u does not know this rank: is WEIR_SECRET the same for "
+                 "all, and is it rank 0 of this run?", place->host, place->port);
         return false;
     }
     if (!answer->is_welcome)

@@ -64,8 +64,8 @@ static bool listen_at(struct host *host, bool any_port, struct error *error)
     if (host->listener < 0 || setsockopt(host->listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0
         || bind(host->listener, (const struct sockaddr *)&place, size) != 0 || listen(host->listener, SOMAXCONN) != 0
         || getsockname(host->listener, (struct sockaddr *)&place, &size) != 0)
-        return error_set_kind(error, ERROR_MACHINE, "rank 0 cannot listen on port %u: %s; set MASTER_PORT to a free one",
-                              any_port ? 0 : launch->port, strerror(errno));
+        return error_set_kind(error, ERROR_MACHINE, "rank 0 cannot listen on port %u: %s; set MASTER_PORT to a free "
+                              "one", any_port ? 0 : launch->port, strerror(errno));
     host->port = ntohs(place.sin_port);
     return true;
 }
@@ -267,8 +267,8 @@ static bool nobody_came(const struct host *host, struct error *error)
     char list[200], unproved[120];
     list_missing(host, list);
     say_unproved(host, unproved);
-    return error_set_kind(error, ERROR_MACHINE, "%u of %u ranks have come, and %s %s not: %s started, and can %s reach rank "
-                          "0?%s", host->present, ranks, list, is_one ? "has" : "have", is_one ? "was it" : "were they",
+    return error_set_kind(error, ERROR_MACHINE, "%u of %u ranks have come, and %s %s not: %s started, and can %s reach "
+                          "rank 0?%s", host->present, ranks, list, is_one ? "has" : "have", is_one ? "was it" : "were they",
                           is_one ? "it" : "they", unproved);
 }
 

@@ -6,8 +6,8 @@
 static bool fill_randomly(void *bytes, size_t size, struct error *error)
 {
     if (sodium_init() < 0)
-        return error_set_kind(error, ERROR_MACHINE, "this machine has no source of random numbers (/dev/urandom), by which "
-                              "processes could prove that they are of one run");
+        return error_set_kind(error, ERROR_MACHINE, "this machine has no source of random numbers (/dev/urandom), by "
+                              "which processes could prove that they are of one run");
     randombytes_buf(bytes, size);
     return true;
 }

@@ -1,8 +1,8 @@
 // How processes prove to each other that they are of one run, without saying how they know.
 //
 // The run has a secret. Who is to prove that he knows it is sent a nonce, 32 bytes that nobody has seen before, and
-// answers with the HMAC-SHA256 of all that was said so far, that nonce within. Nothing of the secret can be learned from
-// it, and it is worth nothing on any other connection. libsodium does the work.
+// answers with the HMAC-SHA256 of all that was said so far, that nonce within. Nothing of the secret can be learned
+// from it, and it is worth nothing on any other connection. libsodium does the work.
 #ifndef RUNTIME_PROCESSES_PROOF_H
 #define RUNTIME_PROCESSES_PROOF_H
 

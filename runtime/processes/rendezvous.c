@@ -49,8 +49,8 @@ static bool cannot(const char *path, const char *what, struct error *error)
 
 static bool is_foreign(const char *path, struct error *error)
 {
-    return error_set(error, "%s: this is no meeting place that Weir has made, and is left as it is: let WEIR_RENDEZVOUS name "
-                     "a file that does not exist yet, or remove it", path);
+    return error_set(error, "%s: this is no meeting place that Weir has made, and is left as it is: let WEIR_RENDEZVOUS "
+                     "name a file that does not exist yet, or remove it", path);
 }
 
 // False where there is none, or with an error where there is something else. Waits for nobody at the end of a pipe, and

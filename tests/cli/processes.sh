@@ -35,7 +35,7 @@ WORLD_SIZE=4 RANK=4 weir verify plan.json --device cpu:queued 2>&1 || echo "exit
 unset MASTER_ADDR
 
 # One rank of two, alone: it says whom it waits for (looked at in the end). A plan is no place to meet, and stays.
-WEIR_RANK=1 WEIR_RANKS=4 WEIR_RENDEZVOUS=$PWD/lonely timeout 300 weir verify plan.json --device cpu:queued 2>lonely.err &
+WEIR_RANK=1 WEIR_RANKS=4 WEIR_RENDEZVOUS=lonely timeout 300 weir verify plan.json --device cpu:queued 2>lonely.err &
 lonely=$!
 cp plan.json foreign.json
 WEIR_RANK=0 WEIR_RANKS=4 WEIR_RENDEZVOUS=foreign.json weir verify plan.json --device cpu:queued 2>&1 || echo "exit $?"
@@ -43,7 +43,8 @@ WEIR_RANK=1 WEIR_RANKS=4 WEIR_RENDEZVOUS=foreign.json weir verify plan.json --de
 cmp plan.json foreign.json
 
 # On several machines, an address needs a secret.
-WORLD_SIZE=4 RANK=1 LOCAL_WORLD_SIZE=2 MASTER_ADDR=node7 weir verify plan.json --device cpu:queued 2>&1 || echo "exit $?"
+WORLD_SIZE=4 RANK=1 LOCAL_WORLD_SIZE=2 MASTER_ADDR=node7 \
+    weir verify plan.json --device cpu:queued 2>&1 || echo "exit $?"
 
 # Without communicators.
 together 4 weir verify plan.json --device cpu

@@ -1,4 +1,5 @@
-// Strangers at the port where ranks meet: whatever they do, in whatever number, the run goes on as if they were not there.
+// Strangers at the port where ranks meet: whatever they do, in whatever number, the run goes on as if they were not
+// there.
 #include <poll.h>
 
 #include "common/number.h"
@@ -128,7 +129,8 @@ static void come(struct crowd *crowd, enum kind kind)
     struct stranger *stranger = &crowd->open[crowd->count % MOST_OPEN];
     if (crowd->count++ >= MOST_OPEN && stranger->socket >= 0)
         close(stranger->socket);
-    *stranger = (struct stranger){ .socket = connect_to_port(INADDR_LOOPBACK, crowd->world->launch.port), .kind = kind };
+    *stranger = (struct stranger){ .kind = kind };
+    stranger->socket = connect_to_port(INADDR_LOOPBACK, crowd->world->launch.port);
     fill(&crowd->seed, &stranger->hello, sizeof stranger->hello);
     misbehave(crowd, stranger);
     if (kind == GONE_AT_ONCE) {

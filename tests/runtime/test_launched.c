@@ -10,6 +10,7 @@ enum { MOST_SET = 7 };
 
 // What ranks have that meet at an address, and must know each other.
 #define SECRET "0123456789abcdef"
+#define HAS_SECRET ("WEIR_SECRET=" SECRET)
 
 // An environment, and what is made of it.
 struct row {
@@ -32,28 +33,32 @@ static struct row rows[] = {
     { .name = "without a launcher a process is alone", .is = { .ranks = 1, .local_ranks = 1 } },
     { .name = "torchrun says it all",
       .set = { "RANK=5", "WORLD_SIZE=8", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=4", "MASTER_ADDR=node7",
-               "MASTER_PORT=1234", "WEIR_SECRET=" SECRET },
+               "MASTER_PORT=1234", HAS_SECRET },
       .is = { .by = "torchrun", .rank = 5, .ranks = 8, .local_rank = 1, .local_ranks = 4, .address = "node7",
               .port = 1234, .is_spread = true, .secret = SECRET } },
     { .name = "all ranks of a machine listen to no other, whatever it is called",
-      .set = { "RANK=1", "WORLD_SIZE=4", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=4", "MASTER_ADDR=node7", "MASTER_PORT=1234" },
+      .set = { "RANK=1", "WORLD_SIZE=4", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=4", "MASTER_ADDR=node7",
+               "MASTER_PORT=1234" },
       .is = { .by = "torchrun", .rank = 1, .ranks = 4, .local_rank = 1, .local_ranks = 4, .address = "127.0.0.1",
               .port = 1234, .file = "/tmp/weir-UID-1234" } },
     { .name = "ranks of one machine that have a secret need no file",
-      .set = { "RANK=1", "WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1", "WEIR_SECRET=" SECRET },
+      .set = { "RANK=1", "WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1", HAS_SECRET },
       .is = { .by = "torchrun", .rank = 1, .ranks = 2, .local_rank = 1, .local_ranks = 2, .address = "127.0.0.1",
               .port = LAUNCH_USUAL_PORT, .secret = SECRET } },
     { .name = "ranks at an address need a secret on several machines",
       .set = { "RANK=5", "WORLD_SIZE=8", "LOCAL_WORLD_SIZE=4", "MASTER_ADDR=node7" },
-      .refused = "torchrun started processes on several machines, which tell each other from strangers by a secret: set "
-                 "WEIR_SECRET to the same random text for all of them, or WEIR_RENDEZVOUS to a file that all of them see" },
+      .refused = "torchrun started processes on several machines, which tell each other from strangers by a secret: "
+                 "set WEIR_SECRET to the same random text for all of them, or WEIR_RENDEZVOUS to a file that all of "
+                 "them see" },
     { .name = "an address says that there are several where nobody says how many ranks a machine has",
       .set = { "WEIR_RANK=0", "WEIR_RANKS=2", "MASTER_ADDR=node7" },
-      .refused = "WEIR_RANK started processes on several machines, which tell each other from strangers by a secret: set "
-                 "WEIR_SECRET to the same random text for all of them, or WEIR_RENDEZVOUS to a file that all of them see" },
+      .refused = "WEIR_RANK started processes on several machines, which tell each other from strangers by a secret: "
+                 "set WEIR_SECRET to the same random text for all of them, or WEIR_RENDEZVOUS to a file that all of "
+                 "them see" },
     { .name = "a secret that could be guessed is none",
       .set = { "WEIR_RANK=0", "WEIR_RANKS=2", "MASTER_ADDR=node7", "WEIR_SECRET=open sesame" },
-      .refused = "WEIR_SECRET has 11 characters, and could be guessed: give all ranks the same random text of 16 or more" },
+      .refused = "WEIR_SECRET has 11 characters, and could be guessed: give all ranks the same random text of 16 "
+                 "or more" },
     { .name = "a file is met at by one machine, unless somebody says that there are more",
       .set = { "WEIR_RANK=0", "WEIR_RANKS=4", "WEIR_LOCAL_RANKS=2", "WEIR_RENDEZVOUS=/shared/run" },
       .is = { .by = "WEIR_RANK", .ranks = 4, .local_ranks = 2, .port = LAUNCH_USUAL_PORT, .file = "/shared/run",
@@ -71,8 +76,8 @@ static struct row rows[] = {
     { .name = "Open MPI on several machines has to be asked for one",
       .set = { "OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=4", "OMPI_COMM_WORLD_LOCAL_RANK=1",
                "OMPI_COMM_WORLD_LOCAL_SIZE=2" },
-      .is = { .by = "Open MPI", .rank = 1, .ranks = 4, .local_rank = 1, .local_ranks = 2, .is_open = true, .is_spread = true,
-              .port = LAUNCH_USUAL_PORT } },
+      .is = { .by = "Open MPI", .rank = 1, .ranks = 4, .local_rank = 1, .local_ranks = 2, .is_open = true,
+              .is_spread = true, .port = LAUNCH_USUAL_PORT } },
     { .name = "a file serves them too",
       .set = { "OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=4", "OMPI_COMM_WORLD_LOCAL_SIZE=2",
                "WEIR_RENDEZVOUS=/shared/run" },
@@ -80,16 +85,16 @@ static struct row rows[] = {
               .file = "/shared/run", .is_spread = true } },
     { .name = "so does NCCL's own variable",
       .set = { "OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=4", "OMPI_COMM_WORLD_LOCAL_SIZE=2",
-               "NCCL_COMM_ID=gpu3:2222", "WEIR_SECRET=" SECRET },
+               "NCCL_COMM_ID=gpu3:2222", HAS_SECRET },
       .is = { .by = "Open MPI", .rank = 1, .ranks = 4, .local_rank = 1, .local_ranks = 2, .address = "gpu3",
               .port = 2222, .is_spread = true, .secret = SECRET } },
     { .name = "of an address with colons, the brackets go",
-      .set = { "WEIR_RANK=0", "WEIR_RANKS=2", "NCCL_COMM_ID=[fe80::1]:2222", "WEIR_SECRET=" SECRET },
+      .set = { "WEIR_RANK=0", "WEIR_RANKS=2", "NCCL_COMM_ID=[fe80::1]:2222", HAS_SECRET },
       .is = { .by = "WEIR_RANK", .ranks = 2, .local_ranks = 2, .address = "fe80::1", .port = 2222, .is_spread = true,
               .secret = SECRET } },
     { .name = "MASTER_ADDR says more than NCCL's variable",
       .set = { "WEIR_RANK=0", "WEIR_RANKS=2", "NCCL_COMM_ID=gpu3:2222", "MASTER_ADDR=gpu4", "MASTER_PORT=77",
-               "WEIR_SECRET=" SECRET },
+               HAS_SECRET },
       .is = { .by = "WEIR_RANK", .ranks = 2, .local_ranks = 2, .address = "gpu4", .port = 77, .is_spread = true,
               .secret = SECRET } },
     { .name = "NCCL's variable needs a port",
@@ -108,11 +113,11 @@ static struct row rows[] = {
                  "its machine, or WEIR_RENDEZVOUS to a file that all machines see" },
     { .name = "Slurm's first node has rank 0",
       .set = { "SLURM_PROCID=9", "SLURM_NTASKS=16", "SLURM_LOCALID=1", "SLURM_STEP_NODELIST=gpu[03-07,9],cpu1",
-               "WEIR_SECRET=" SECRET },
+               HAS_SECRET },
       .is = { .by = "Slurm", .rank = 9, .ranks = 16, .local_rank = 1, .local_ranks = 16, .address = "gpu03",
               .port = LAUNCH_USUAL_PORT, .is_spread = true, .secret = SECRET } },
     { .name = "Slurm's nodes may be named behind the number too",
-      .set = { "SLURM_PROCID=0", "SLURM_NTASKS=2", "SLURM_STEP_NODELIST=rack[2,4]-a,x", "WEIR_SECRET=" SECRET },
+      .set = { "SLURM_PROCID=0", "SLURM_NTASKS=2", "SLURM_STEP_NODELIST=rack[2,4]-a,x", HAS_SECRET },
       .is = { .by = "Slurm", .ranks = 2, .local_ranks = 2, .address = "rack2-a", .port = LAUNCH_USUAL_PORT,
               .is_spread = true, .secret = SECRET } },
     { .name = "Slurm's ranks on several machines meet by a file, too",

@@ -78,9 +78,11 @@ static void another_line_is_none(void **state)
     (void)state;
     static const char *const wrong[] = {
         "", "weir-rendezvous", "weir-rendezvous 2 node7 40123 local -", "node7 40123",
-        "weir-rendezvous 1 node7 0 local -", "weir-rendezvous 1 node7 65536 local -", "weir-rendezvous 1 node7 -1 local -",
-        "weir-rendezvous 1 node7 40123 here -", "weir-rendezvous 1 node7 40123 local", "weir-rendezvous 1 node7 40123 local 12",
-        "weir-rendezvous 1 node7 40123 local " DIGITS "00", "weir-rendezvous 1 node7 40123 local - more",
+        "weir-rendezvous 1 node7 0 local -", "weir-rendezvous 1 node7 65536 local -",
+        "weir-rendezvous 1 node7 -1 local -",
+        "weir-rendezvous 1 node7 40123 here -", "weir-rendezvous 1 node7 40123 local",
+        "weir-rendezvous 1 node7 40123 local 12",
+        ("weir-rendezvous 1 node7 40123 local " DIGITS "00"), "weir-rendezvous 1 node7 40123 local - more",
     };
     struct rendezvous got;
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
