@@ -105,6 +105,8 @@ static void misbehave(struct crowd *crowd, struct stranger *stranger)
         break;
     case REPLAYED:
         say(socket, &crowd->overheard, sizeof crowd->overheard);
+        // And comes, if it is let in.
+        say(socket, &(struct frame){ .kind = FRAME_BRING, .from = 2 }, sizeof(struct frame));
         break;
     case GIANT_FRAME:
         claim_much(socket);

@@ -155,8 +155,8 @@ static int heard_who_is_missing(struct control *control, uint32_t rank, const st
 {
     static const char expected[] = "rank 0 waits for ranks 1, 2, 3, 4 and 5 (1 of 6 have come), since ";
     EXPECT(!control && error->kind == ERROR_MACHINE);
-    EXPECT(strcmp(error->text, "1 of 6 ranks have come, and ranks 1, 2, 3, 4 and 5 have not: were they started, and can "
-                               "they reach rank 0?") == 0);
+    EXPECT(strcmp(error->text, "1 of 6 ranks have come, and ranks 1, 2, 3, 4 and 5 have not: were they started, and "
+                               "can they reach rank 0?") == 0);
     EXPECT(told.count >= 2);
     EXPECT(strncmp(told.first, expected, strlen(expected)) == 0 && strstr(told.first, " and for "));
     return 0;
@@ -216,12 +216,12 @@ static int is_kept_out(struct control *control, uint32_t rank, const struct erro
 {
     EXPECT(!control && error->kind == ERROR_MACHINE);
     if (rank == 0) {
-        EXPECT(strncmp(error->text, "1 of 2 ranks have come, and rank 1 has not: was it started, and can it reach rank 0? "
-                                    "(", 86) == 0);
+        EXPECT(strncmp(error->text, "1 of 2 ranks have come, and rank 1 has not: was it started, and can it reach rank "
+                                    "0? (", 86) == 0);
         EXPECT(strstr(error->text, " who came did not know this run's secret: is WEIR_SECRET the same for all?)"));
     } else {
-        EXPECT(strstr(error->text, " does not know this rank: is WEIR_SECRET the same for all, and is it rank 0 of this "
-                                   "run?)"));
+        EXPECT(strstr(error->text, " does not know this rank: is WEIR_SECRET the same for all, and is it rank 0 of "
+                                   "this run?)"));
     }
     return 0;
 }
@@ -301,17 +301,27 @@ static void ranks_that_count_differently_say_so(void **state)
 
 // --- a rank played by the test ------------------------------------------------------------------------------
 
-// Comes as rank 1 of two, and has been told that it is welcome.
-static int come_as_rank_1(const struct world *world)
+// Says hello as rank 1 of two.
+static int greet_as_rank_1(const struct world *world, struct handshake *said)
 {
     struct error error = { 0 };
     struct secret secret;
-    struct handshake said = { .port = world->launch.port };
     const int rank = connect_to_port(INADDR_LOOPBACK, world->launch.port);
+    *said = (struct handshake){ .port = world->launch.port };
     secret_from_text(&secret, OUR_SECRET);
-    assert_true(socket_read(rank, &said.challenge, sizeof said.challenge) && handshake_is_challenged(&said));
-    assert_good(handshake_hello(&said, &secret, 1, 2, &error), error);
-    assert_true(socket_write(rank, &said.hello, sizeof said.hello));
+    assert_true(socket_read(rank, &said->challenge, sizeof said->challenge) && handshake_is_challenged(said));
+    assert_good(handshake_hello(said, &secret, 1, 2, &error), error);
+    assert_true(socket_write(rank, &said->hello, sizeof said->hello));
+    return rank;
+}
+
+// And has been told that it is welcome.
+static int come_as_rank_1(const struct world *world)
+{
+    struct secret secret;
+    struct handshake said;
+    const int rank = greet_as_rank_1(world, &said);
+    secret_from_text(&secret, OUR_SECRET);
     assert_true(socket_read(rank, &said.answer, sizeof said.answer) && handshake_is_answered(&said, &secret));
     assert_true(said.answer.is_welcome);
     return rank;
@@ -333,6 +343,24 @@ static void who_is_welcome_may_be_slow_to_come(void **state)
     start(&world, 0);
     const int rank = come_as_rank_1(&world);
     sleep_ns(second_ns);
+    const struct frame nothing = { .kind = FRAME_BRING, .from = 1 };
+    assert_true(frame_write(rank, nothing, NULL));
+    end(&world, 0, false);
+    close(rank);
+}
+
+// Its patience may have ended while rank 0 stood still, which then finds a good hello on a connection that has ended.
+static void who_gives_up_may_come_again(void **state)
+{
+    (void)state;
+    struct world world = world_of(2, meets);
+    struct handshake said;
+    meet_at_port(&world, OUR_SECRET);
+    start(&world, 0);
+    for (int tries = 0; tries < 3; tries++)
+        close(greet_as_rank_1(&world, &said));
+    sleep_ns(second_ns / 2);  // most likely all three are heard
+    const int rank = come_as_rank_1(&world);
     const struct frame nothing = { .kind = FRAME_BRING, .from = 1 };
     assert_true(frame_write(rank, nothing, NULL));
     end(&world, 0, false);
@@ -456,6 +484,7 @@ int main(void)
         cmocka_unit_test(two_that_come_as_the_same_rank_end_it),
         cmocka_unit_test(ranks_that_count_differently_say_so),
         cmocka_unit_test(who_is_welcome_may_be_slow_to_come),
+        cmocka_unit_test(who_gives_up_may_come_again),
         cmocka_unit_test(what_a_rank_says_commands_no_terminal),
         cmocka_unit_test(a_frame_is_no_larger_than_its_kind_or_the_machine),
         cmocka_unit_test(rank_0_listens_to_its_own_machine_alone),
