@@ -9,6 +9,7 @@
 struct cpu {  // a device's own
     const struct kernel_functions *kernels;        // those that compute at once,
     const struct kernel_functions *float_kernels;  // and what they compute with: themselves, but of bfloat16
+    struct empty_hall *empty_halls;                // of communicators that nobody opened yet; under the device's lock
 };
 
 // Which a device that runs ahead has too.

@@ -10,45 +10,62 @@
 // An exchange is a call in its queue. Its messages move side by side, those of one pipe
 // one after the other, and the queue stands still until all have: a send, until all of
 // its bytes have been taken out.
-#include <errno.h>
-#include <fcntl.h>
+//
+// Nobody ever holds anything that another one waits for: a rank can be stopped or killed between any two of its
+// instructions, and the others still move, fail and end. Each word below has one writer, or is changed by a single
+// atomic step; a hall of zeros is ready for use, so that nobody has to make it so.
+#include <limits.h>
+#include <linux/futex.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <limits.h>
-#include <linux/futex.h>
-#include <sys/file.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "common/number.h"
 #include "device/cpu_queued.h"
+#include "device/shared_memory.h"
 
-enum { PIPE_BYTES = 1 << 16 };
+enum { PIPE_BYTES = 1 << 16, LINE_BYTES = 64 };
 
+// Bytes ever put in, and ever taken out; each word on a cache line of its own.
 struct pipe {
-    uint64_t written, taken;  // bytes ever
-    unsigned char ring[PIPE_BYTES];
+    _Alignas(LINE_BYTES) _Atomic uint64_t written;  // by who sends
+    _Alignas(LINE_BYTES) _Atomic uint64_t taken;    // by who receives
+    _Alignas(LINE_BYTES) unsigned char ring[PIPE_BYTES];
+};
+
+// A rank's.
+struct seat {
+    _Alignas(LINE_BYTES) _Atomic uint32_t bell;  // a futex: whatever the rank may wait for rings it
+    char complaint[160];  // the rank's own, before it fails the hall
 };
 
 // In shared memory; by its place in each process's own address space.
 struct hall {
-    bool is_made;              // looked at behind the door only
-    uint32_t ranks, opened;
-    pthread_mutex_t lock;      // robust
-    _Atomic uint32_t changes;  // a futex: a condition variable could be left unusable by a rank that is killed
-    char failure[160];         // "": none
-    struct pipe pipes[];       // from, then to
+    unsigned char secret[16];  // shared_memory.h
+    _Atomic uint32_t opened;
+    _Atomic uint32_t failure;  // the first stays: nothing, ABORTED, or COMPLAINED by a rank
+    struct seat seats[];       // by rank; then the pipes: from, then to
+};
+enum { ABORTED = 1, COMPLAINED = 2 };
+
+// A hall that a device has made, and none of its ends has come to.
+struct empty_hall {
+    struct empty_hall *next;
+    struct shared_memory_name name;
 };
 
 // An end's own.
 struct attendance {
-    struct communicator_name name;
-    struct hall *hall;
-    size_t bytes;
-    bool was_busy;  // since it was given something
+    struct hall *hall;     // NULL: who made it is gone,
+    struct error missing;  // as whoever asks is told
+    int file;
+    uint32_t ranks, rank;
+    bool *reserved;  // by pipe of this rank: to each rank, then from each
+    bool was_busy;   // since it was given something
 };
 
 static struct communication communication(const struct device *device)
@@ -57,152 +74,170 @@ static struct communication communication(const struct device *device)
     return (struct communication){ .library = "shared memory" };
 }
 
+// --- making a hall ---------------------------------------------------------------------
+
 static bool make_name(struct device *device, struct communicator_name *name, struct error *error)
 {
-    (void)device;
-    unsigned char chance[16];
-    if (getrandom(chance, sizeof chance, 0) != (ssize_t)sizeof chance)
-        return error_set_kind(error, ERROR_MACHINE, "no name for a communicator: %s", strerror(errno));
+    struct cpu *cpu = device->own;
+    struct empty_hall *made = calloc(1, sizeof *made);
+    if (!made || shared_memory_create(&made->name, error) < 0) {
+        free(made);
+        return error_no_memory(error, "a communicator");
+    }
     memset(name, 0, sizeof *name);
-    char *at = (char *)name->bytes + snprintf((char *)name->bytes, sizeof name->bytes, "/weir-");
-    for (size_t i = 0; i < sizeof chance; i++)
-        at += sprintf(at, "%02x", chance[i]);
+    memcpy(name->bytes, &made->name, sizeof made->name);
+    pthread_mutex_lock(&device->lock);
+    made->next = cpu->empty_halls;
+    cpu->empty_halls = made;
+    pthread_mutex_unlock(&device->lock);
     return true;
 }
 
-// --- the hall --------------------------------------------------------------------------
-
-static void tell_change(struct hall *hall)
+// Its file becomes the caller's. -1: this device has not made it, or another end of it has come before.
+static int take_empty_hall(struct device *device, const struct shared_memory_name *name)
 {
-    atomic_fetch_add(&hall->changes, 1);
-    syscall(SYS_futex, &hall->changes, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
-}
-
-// A rank that died while it held the lock leaves a hall in which nothing moves any more.
-static void lock(struct hall *hall)
-{
-    if (pthread_mutex_lock(&hall->lock) == EOWNERDEAD) {
-        pthread_mutex_consistent(&hall->lock);
-        snprintf(hall->failure, sizeof hall->failure, "a rank ended while it was sending");
-        tell_change(hall);
+    struct cpu *cpu = device->own;
+    int file = -1;
+    pthread_mutex_lock(&device->lock);
+    struct empty_hall **at = &cpu->empty_halls;
+    while (*at && memcmp((*at)->name.secret, name->secret, sizeof name->secret) != 0)
+        at = &(*at)->next;
+    if (*at) {
+        struct empty_hall *taken = *at;
+        file = taken->name.file;
+        *at = taken->next;
+        free(taken);
     }
+    pthread_mutex_unlock(&device->lock);
+    return file;
 }
 
-static void unlock(struct hall *hall)
+void cpu_queued_close(struct device *device)
 {
-    pthread_mutex_unlock(&hall->lock);
-}
-
-// Until something may have changed, which had not when the lock was held.
-static void wait_for_change(struct hall *hall)
-{
-    const uint32_t seen = atomic_load(&hall->changes);
-    const struct timespec limit = { .tv_nsec = 100000000 };
-    unlock(hall);
-    syscall(SYS_futex, &hall->changes, FUTEX_WAIT, seen, &limit, NULL, 0);
-    lock(hall);
-}
-
-static void fail(struct hall *hall, const char *sentence)
-{
-    if (!hall->failure[0])
-        snprintf(hall->failure, sizeof hall->failure, "%s", sentence);
-    tell_change(hall);
-}
-
-static void make_hall(struct hall *hall, uint32_t ranks)
-{
-    pthread_mutexattr_t mutex;
-    pthread_mutexattr_init(&mutex);
-    pthread_mutexattr_setpshared(&mutex, PTHREAD_PROCESS_SHARED);
-    pthread_mutexattr_setrobust(&mutex, PTHREAD_MUTEX_ROBUST);
-    pthread_mutex_init(&hall->lock, &mutex);
-    pthread_mutexattr_destroy(&mutex);
-    hall->ranks = ranks;
-    hall->is_made = true;
-}
-
-// Only one at a time gets further. The kernel opens the door again when a rank dies in it.
-static bool close_door(int file)
-{
-    int closed;
-    do
-        closed = flock(file, LOCK_EX);
-    while (closed != 0 && errno == EINTR);
-    return closed == 0;
-}
-
-// Whoever finds it unmade makes it, even where another was killed in the middle of that; the
-// last to come takes its name away, so that nothing stays behind, however the ranks end then.
-static struct hall *enter_hall(const char *name, uint32_t ranks, size_t bytes)
-{
-    const int file = shm_open(name, O_RDWR | O_CREAT, 0600);
-    const bool has_size = file >= 0 && close_door(file) && ftruncate(file, (off_t)bytes) == 0;
-    void *place = has_size ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : MAP_FAILED;
-    struct hall *hall = place == MAP_FAILED ? NULL : place;
-    if (hall) {
-        if (!hall->is_made)
-            make_hall(hall, ranks);
-        lock(hall);
-        if (++hall->opened == hall->ranks)
-            shm_unlink(name);
-        unlock(hall);
+    struct cpu *cpu = device->own;
+    while (cpu->empty_halls) {
+        struct empty_hall *hall = cpu->empty_halls;
+        cpu->empty_halls = hall->next;
+        close(hall->name.file);
+        free(hall);
     }
-    if (file >= 0) {
-        flock(file, LOCK_UN);  // closing alone would leave it shut while a process that was forked meanwhile lives
-        close(file);
-    }
-    return hall;
+    cpu_close(device);
+}
+
+// --- entering it -----------------------------------------------------------------------
+
+static size_t head_bytes(uint32_t ranks)
+{
+    return sizeof(struct hall) + ranks * sizeof(struct seat);
+}
+
+static size_t hall_bytes(uint32_t ranks)
+{
+    return head_bytes(ranks) + (size_t)ranks * ranks * sizeof(struct pipe);
+}
+
+static struct pipe *pipe_of(const struct attendance *attendance, uint32_t from, uint32_t to)
+{
+    struct pipe *pipes = (struct pipe *)((char *)attendance->hall + head_bytes(attendance->ranks));
+    return &pipes[(size_t)from * attendance->ranks + to];
+}
+
+static bool enter_hall(struct attendance *attendance, struct error *error)
+{
+    if (!shared_memory_reserve(attendance->file, 0, head_bytes(attendance->ranks), error))
+        return false;
+    attendance->hall = shared_memory_map(attendance->file, hall_bytes(attendance->ranks), error);
+    if (attendance->hall)
+        atomic_fetch_add(&attendance->hall->opened, 1);
+    return attendance->hall != NULL;
+}
+
+static void leave_hall(struct attendance *attendance)
+{
+    if (attendance->hall)
+        munmap(attendance->hall, hall_bytes(attendance->ranks));
+    if (attendance->file >= 0)
+        close(attendance->file);
+    free(attendance->reserved);
+    free(attendance);
 }
 
 static bool open_end(struct communicator *communicator, const struct communicator_name *name, struct error *error)
 {
-    const size_t pairs = (size_t)communicator->ranks * communicator->ranks;
+    struct shared_memory_name of;
+    memcpy(&of, name->bytes, sizeof of);
     struct attendance *attendance = calloc(1, sizeof *attendance);
     if (!attendance)
         return error_no_memory(error, "a communicator");
-    *attendance = (struct attendance){ .name = *name, .bytes = sizeof(struct hall) + pairs * sizeof(struct pipe),
-                                       .was_busy = true };
-    attendance->hall = enter_hall((const char *)name->bytes, communicator->ranks, attendance->bytes);
+    *attendance = (struct attendance){ .file = take_empty_hall(communicator->device, &of), .ranks = communicator->ranks,
+                                       .rank = communicator->rank, .was_busy = true };
+    attendance->reserved = calloc(2 * (size_t)communicator->ranks, sizeof *attendance->reserved);
+    if (attendance->file < 0)
+        attendance->file = shared_memory_find(&of, &attendance->missing);
     communicator->own = attendance;
-    if (attendance->hall)
+    if ((attendance->reserved || error_no_memory(error, "a communicator"))
+        && (attendance->file < 0 || enter_hall(attendance, error)))
         return true;
-    free(attendance);
-    return error_set_kind(error, ERROR_MACHINE, "no shared memory for a communicator: %s", strerror(errno));
+    leave_hall(attendance);
+    return false;
 }
 
 static void close_end(struct communicator *communicator)
 {
-    struct attendance *attendance = communicator->own;
-    lock(attendance->hall);
-    const bool all_came = attendance->hall->opened == attendance->hall->ranks;
-    unlock(attendance->hall);
-    if (!all_came)
-        shm_unlink((const char *)attendance->name.bytes);
-    munmap(attendance->hall, attendance->bytes);
-    free(attendance);
+    leave_hall(communicator->own);
+}
+
+// --- failing and waiting ---------------------------------------------------------------
+
+static void ring(struct seat *seat)
+{
+    atomic_fetch_add(&seat->bell, 1);
+    syscall(SYS_futex, &seat->bell, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+// Until the bell has rung since it was `seen`; for a moment only, since who was to ring it may be gone.
+static void await_ring(struct seat *seat, uint32_t seen)
+{
+    const struct timespec limit = { .tv_nsec = 100000000 };
+    syscall(SYS_futex, &seat->bell, FUTEX_WAIT, seen, &limit, NULL, 0);
+}
+
+static void fail(const struct attendance *attendance, uint32_t failure)
+{
+    struct hall *hall = attendance->hall;
+    uint32_t none = 0;
+    atomic_compare_exchange_strong(&hall->failure, &none, failure);
+    for (uint32_t rank = 0; rank < attendance->ranks; rank++)
+        ring(&hall->seats[rank]);
+}
+
+// NULL: all is well.
+static const char *failure_of(const struct hall *hall)
+{
+    const uint32_t failure = atomic_load(&hall->failure);
+    if (failure == 0)
+        return NULL;
+    return failure == ABORTED ? "a communicator was aborted" : hall->seats[failure - COMPLAINED].complaint;
 }
 
 // Busy once after each call, and until all have come.
 static bool is_ready(struct communicator *communicator, bool *ready, struct error *error)
 {
     struct attendance *attendance = communicator->own;
-    struct hall *hall = attendance->hall;
-    lock(hall);
-    *ready = !attendance->was_busy && hall->opened == hall->ranks;
+    if (!attendance->hall)
+        return error_set_kind(error, ERROR_MACHINE, "%s", attendance->missing.text);
+    const char *failure = failure_of(attendance->hall);
+    *ready = !attendance->was_busy && atomic_load(&attendance->hall->opened) == attendance->ranks;
     attendance->was_busy = false;
-    const bool good = !hall->failure[0] || error_set_kind(error, ERROR_MACHINE, "%s", hall->failure);
-    unlock(hall);
-    return good;
+    return !failure || error_set_kind(error, ERROR_MACHINE, "%s", failure);
 }
 
 static bool abort_end(struct communicator *communicator, uint64_t limit_ns)
 {
     (void)limit_ns;
-    struct attendance *attendance = communicator->own;
-    lock(attendance->hall);
-    fail(attendance->hall, "a communicator was aborted");
-    unlock(attendance->hall);
+    const struct attendance *attendance = communicator->own;
+    if (attendance->hall)
+        fail(attendance, ABORTED);
     return true;
 }
 
@@ -219,8 +254,7 @@ struct moving {
 };
 
 struct given {
-    struct hall *hall;
-    uint32_t rank;
+    struct attendance *attendance;
     size_t count;
     struct message_end ends[];
 };
@@ -242,72 +276,81 @@ static void copy_part(struct moving *moving, uint64_t at, unsigned char *ring, u
     }
 }
 
+static uint64_t whole_of(const struct moving *moving)
+{
+    return sizeof moving->size + moving->end.bytes;
+}
+
+// How many bytes are next: no more than the pipe has or takes, and none before its size is known to be right.
+static uint64_t next_bytes(const struct moving *moving, uint64_t at, uint64_t ready)
+{
+    const bool reads_size = !moving->end.is_send && moving->moved < sizeof moving->size;
+    const uint64_t left = (reads_size ? sizeof moving->size : whole_of(moving)) - moving->moved;
+    return min_u64(min_u64(left, ready), PIPE_BYTES - at % PIPE_BYTES);
+}
+
 // Moves as much as the pipe has or takes. Whether anything moved.
 static bool move(struct moving *moving)
 {
     struct pipe *pipe = moving->pipe;
-    uint64_t *place = moving->end.is_send ? &pipe->written : &pipe->taken;
-    const uint64_t whole = sizeof moving->size + moving->end.bytes;
-    bool any = false;
-    while (moving->moved < whole) {
-        const uint64_t ready = moving->end.is_send ? PIPE_BYTES - (pipe->written - pipe->taken)
-                                                   : pipe->written - pipe->taken;
-        const uint64_t at = *place % PIPE_BYTES;
-        uint64_t count = whole - moving->moved;
-        if (!moving->end.is_send && moving->moved < sizeof moving->size)
-            count = sizeof moving->size - moving->moved;  // no byte before its size is known to be right
-        count = count < ready ? count : ready;
-        count = count < PIPE_BYTES - at ? count : PIPE_BYTES - at;
+    const bool is_send = moving->end.is_send;
+    _Atomic uint64_t *own = is_send ? &pipe->written : &pipe->taken;
+    const uint64_t before = moving->moved;
+    while (moving->moved < whole_of(moving)) {
+        // The other end's word is read before the bytes it stands for are touched, and ours is set behind them.
+        const uint64_t taken = atomic_load_explicit(&pipe->taken, memory_order_acquire);
+        const uint64_t written = atomic_load_explicit(&pipe->written, memory_order_acquire);
+        const uint64_t at = is_send ? written : taken, full = written - taken;
+        const uint64_t count = next_bytes(moving, at, is_send ? PIPE_BYTES - full : full);
         if (count == 0)
             break;
-        copy_part(moving, moving->moved, pipe->ring + at, count);
+        copy_part(moving, moving->moved, pipe->ring + at % PIPE_BYTES, count);
         moving->moved += count;
-        *place += count;
-        any = true;
-        if (!moving->end.is_send && moving->moved == sizeof moving->size && moving->size != moving->end.bytes)
+        atomic_store_explicit(own, at + count, memory_order_release);
+        if (!is_send && moving->moved == sizeof moving->size && moving->size != moving->end.bytes)
             break;
     }
-    return any;
+    return moving->moved > before;
 }
 
-static void judge(struct hall *hall, const struct given *given, struct moving *moving)
+static void judge(const struct attendance *attendance, struct moving *moving)
 {
-    char sentence[sizeof hall->failure];
-    if (moving->end.is_send) {
-        moving->is_done = moving->moved == sizeof moving->size + moving->end.bytes
-                       && moving->pipe->taken >= moving->until;
+    struct seat *seat = &attendance->hall->seats[attendance->rank];
+    moving->is_done = moving->moved == whole_of(moving)
+                   && (!moving->end.is_send || atomic_load(&moving->pipe->taken) >= moving->until);
+    if (moving->end.is_send || moving->moved < sizeof moving->size || moving->size == moving->end.bytes)
         return;
-    }
-    moving->is_done = moving->moved == sizeof moving->size + moving->end.bytes;
-    if (moving->moved < sizeof moving->size || moving->size == moving->end.bytes)
-        return;
-    snprintf(sentence, sizeof sentence, "rank %u of a communicator sends %llu bytes where rank %u expects %llu",
-             moving->end.peer, (unsigned long long)moving->size, given->rank, (unsigned long long)moving->end.bytes);
-    fail(hall, sentence);
+    moving->is_done = false;
+    snprintf(seat->complaint, sizeof seat->complaint,
+             "rank %u of a communicator sends %llu bytes where rank %u expects %llu", moving->end.peer,
+             (unsigned long long)moving->size, attendance->rank, (unsigned long long)moving->end.bytes);
+    fail(attendance, COMPLAINED + attendance->rank);
 }
 
 // Those of one pipe go one after the other.
 static bool has_turn(const struct moving *all, size_t i)
 {
     for (size_t before = 0; before < i; before++)
-        if (all[before].pipe == all[i].pipe
-            && all[before].moved < sizeof all[before].size + all[before].end.bytes)
+        if (all[before].pipe == all[i].pipe && all[before].moved < whole_of(&all[before]))
             return false;
     return true;
 }
 
-// One look at all messages, under the lock. Whether anything moved; *done: all are.
-static bool move_all(struct hall *hall, const struct given *given, struct moving *all, bool *done)
+// One look at all messages. Whether anything moved; *done: all are.
+static bool move_all(const struct given *given, struct moving *all, bool *done)
 {
+    const struct attendance *attendance = given->attendance;
     bool any = false;
     *done = true;
     for (size_t i = 0; i < given->count; i++) {
         if (!all[i].is_done && has_turn(all, i)) {
-            const bool begins = all[i].moved == 0;
-            any |= move(&all[i]);
-            if (begins && all[i].end.is_send && all[i].moved > 0)
-                all[i].until = all[i].pipe->written - all[i].moved + sizeof all[i].size + all[i].end.bytes;
-            judge(hall, given, &all[i]);
+            if (all[i].moved == 0)
+                all[i].until = atomic_load(&all[i].pipe->written) + whole_of(&all[i]);
+            if (move(&all[i])) {
+                ring(&attendance->hall->seats[all[i].end.peer]);
+                any = true;
+            }
+            judge(attendance, &all[i]);
         }
         *done &= all[i].is_done;
     }
@@ -317,7 +360,8 @@ static bool move_all(struct hall *hall, const struct given *given, struct moving
 static void do_exchange(struct queue *queue, const void *arguments)
 {
     const struct given *given = arguments;
-    struct hall *hall = given->hall;
+    const struct attendance *attendance = given->attendance;
+    struct seat *seat = &attendance->hall->seats[attendance->rank];
     struct moving *all = calloc(given->count, sizeof *all);
     bool done = false;
     if (!all) {
@@ -326,36 +370,53 @@ static void do_exchange(struct queue *queue, const void *arguments)
     }
     for (size_t i = 0; i < given->count; i++) {
         const struct message_end *end = &given->ends[i];
-        const uint32_t from = end->is_send ? given->rank : end->peer, to = end->is_send ? end->peer : given->rank;
-        all[i] = (struct moving){ .end = *end, .pipe = &hall->pipes[(size_t)from * hall->ranks + to],
+        const uint32_t from = end->is_send ? attendance->rank : end->peer;
+        const uint32_t to = end->is_send ? end->peer : attendance->rank;
+        all[i] = (struct moving){ .end = *end, .pipe = pipe_of(attendance, from, to),
                                   .size = end->is_send ? end->bytes : 0 };
     }
-    lock(hall);
-    while (!hall->failure[0]) {
-        if (move_all(hall, given, all, &done))
-            tell_change(hall);
-        else if (!done)
-            wait_for_change(hall);
-        if (done)
+    while (!done) {
+        const uint32_t seen = atomic_load(&seat->bell);
+        const char *failure = failure_of(attendance->hall);
+        if (failure) {
+            queue_fail(queue, failure);
             break;
+        }
+        if (!move_all(given, all, &done) && !done)
+            await_ring(seat, seen);
     }
-    if (!done)
-        queue_fail(queue, hall->failure);
-    unlock(hall);
     free(all);
+}
+
+// Each end of a pipe does, before it uses it for the first time: ranks that send each other nothing take no memory.
+static bool reserve_pipes(struct attendance *attendance, const struct message_end *ends, size_t count,
+                          struct error *error)
+{
+    for (size_t i = 0; i < count; i++) {
+        const uint32_t peer = ends[i].peer, own = attendance->rank;
+        const struct pipe *pipe = pipe_of(attendance, ends[i].is_send ? own : peer, ends[i].is_send ? peer : own);
+        bool *reserved = &attendance->reserved[ends[i].is_send ? peer : attendance->ranks + peer];
+        const uint64_t at = (uint64_t)((const char *)pipe - (const char *)attendance->hall);
+        *reserved = *reserved || shared_memory_reserve(attendance->file, at, sizeof *pipe, error);
+        if (!*reserved)
+            return false;
+    }
+    return true;
 }
 
 static void exchange(struct communicator *communicator, struct queue *queue, const struct message_end *ends,
                      size_t count)
 {
     struct attendance *attendance = communicator->own;
+    struct error error = { 0 };
     const size_t bytes = sizeof(struct given) + count * sizeof *ends;
     struct given *given = malloc(bytes);
-    if (!given) {
-        queue_fail(queue, "no memory for an exchange");
+    if (!given || !reserve_pipes(attendance, ends, count, &error)) {
+        queue_fail(queue, given ? error.text : "no memory for an exchange");
+        free(given);
         return;
     }
-    *given = (struct given){ attendance->hall, communicator->rank, count };
+    *given = (struct given){ attendance, count };
     memcpy(given->ends, ends, count * sizeof *ends);
     cpu_queued_call(queue, do_exchange, given, bytes);
     attendance->was_busy = true;

@@ -105,7 +105,7 @@ static bool cpu_open(struct device *device, const char *detail, struct error *er
     struct wishes wishes;
     if (!read_wishes(detail, &wishes, error))
         return false;
-    struct cpu *cpu = malloc(sizeof *cpu);
+    struct cpu *cpu = calloc(1, sizeof *cpu);
     if (!cpu)
         return error_no_memory(error, "a device");
     char name[sizeof device->description - 40];

@@ -338,7 +338,7 @@ static const struct capture_functions captures = {
 
 // Opened by the plain maker, whose name it is a word of.
 const struct device_functions cpu_queued_functions = {
-    .close = cpu_close,
+    .close = cpu_queued_close,
     .allocate = cpu_allocate,
     .release = cpu_release,
     .open_queue = open_queue,

@@ -17,6 +17,9 @@ extern const struct device_functions cpu_queued_functions;
 extern const struct kernel_functions cpu_queued_kernels;
 extern const struct communicator_functions cpu_queued_communicators;
 
+// With what its communicators have left.
+void cpu_queued_close(struct device *device);
+
 // To be called in the queue's turn, unless the queue has failed by then.
 void cpu_queued_call(struct queue *queue, queue_function *function, const void *arguments, size_t bytes);
 

@@ -5,8 +5,9 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,6 +15,7 @@
 #include "common/clock.h"
 #include "common/random.h"
 #include "device/kernels.h"
+#include "device/shared_memory.h"
 #include "tests/test.h"
 
 enum { QUEUES = 8, CELLS = 16, WORKS = 200 };
@@ -237,52 +239,133 @@ static void a_queue_that_is_freed_is_done_first(void **state)
 
 // --- communicators ------------------------------------------------------------------------
 
-// As a rank that is killed while it makes what its communicator needs: a piece of shared memory, locked and empty.
-static void be_killed_while_making(const struct communicator_name *name)
-{
-    const pid_t child = fork();
-    int status;
-    assert_true(child >= 0);
-    if (child == 0) {
-        const int file = shm_open((const char *)name->bytes, O_RDWR | O_CREAT | O_EXCL, 0600);
-        if (file >= 0 && flock(file, LOCK_EX) == 0)
-            raise(SIGKILL);
-        _exit(1);
-    }
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFSIGNALED(status));
-}
-
-static void await_ready(struct communicator *communicator, struct error *error)
-{
-    for (bool ready = false; !ready;)
-        assert_good(communicator_is_ready(communicator, &ready, error), *error);
-}
-
-static void who_comes_finds_a_communicator_that_was_left_half_made(void **state)
+// What the first end takes over, or the device closes.
+static void a_communicator_leaves_nothing_open(void **state)
 {
     (void)state;
-    struct bench bench = bench_open();
+    struct error error = { 0 };
     struct communicator_name name;
-    struct communicator *ends[2];
-    const float sent = 5;
-    assert_good(communicator_make_name(bench.device, &name, &bench.error), bench.error);
-    be_killed_while_making(&name);
-    for (uint32_t rank = 0; rank < 2; rank++)
-        assert_good(ends[rank] = communicator_open(bench.device, &name, 2, rank, &bench.error), bench.error);
-    queue_upload(bench.queues[0], &bench.cells[0], &sent, sizeof sent);
-    for (uint32_t rank = 0; rank < 2; rank++) {
-        await_ready(ends[rank], &bench.error);
-        const struct message_end end = { rank == 0, 1 - rank, &bench.cells[rank], sizeof sent };
-        communicator_exchange(ends[rank], bench.queues[rank], &end, 1);
+    struct shared_memory_name memory;
+    for (int opened = 0; opened < 2; opened++) {
+        struct device *device = device_open("cpu:queued", &error);
+        assert_good(device && communicator_make_name(device, &name, &error), error);
+        if (opened) {
+            struct communicator *ends[] = { communicator_open(device, &name, 2, 0, &error),
+                                            communicator_open(device, &name, 2, 1, &error) };
+            assert_good(ends[0] && ends[1], error);
+            communicator_close(ends[0]);
+            communicator_close(ends[1]);
+        }
+        device_close(device);
+        memcpy(&memory, name.bytes, sizeof memory);
+        assert_int_equal(fcntl(memory.file, F_GETFD), -1);
     }
-    for (uint32_t rank = 0; rank < 2; rank++)
-        assert_good(queue_wait(bench.queues[rank], &bench.error), bench.error);
-    assert_true(bench.cells[1] == sent);
-    for (uint32_t rank = 0; rank < 2; rank++)
-        communicator_close(ends[rank]);
-    assert_int_equal(shm_open((const char *)name.bytes, O_RDWR, 0), -1);
-    bench_close(&bench);
+}
+
+static void whose_communicator_is_gone_is_told_so(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    struct communicator_name name;
+    bool ready;
+    struct device *device = device_open("cpu:queued", &error);
+    assert_good(device && communicator_make_name(device, &name, &error), error);
+    device_close(device);
+    assert_good(device = device_open("cpu:queued", &error), error);
+    struct communicator *end = communicator_open(device, &name, 2, 1, &error);
+    assert_good(end, error);
+    assert_false(communicator_is_ready(end, &ready, &error));
+    assert_non_null(strstr(error.text, "no memory to share"));
+    assert_true(communicator_abort(end, 0));
+    communicator_close(end);
+    device_close(device);
+}
+
+enum { SENT_BYTES = 300000 };
+
+// Rank 0 sends to rank 1, again and again, each a process; what they and the test tell each other.
+struct stopping {
+    struct communicator_name name;
+    _Atomic bool is_named, gives_up;
+    _Atomic uint64_t rounds;  // of rank 0
+};
+
+// A rank that sends or receives until it is told to give up. Its exit status: whether it could.
+static void be_end(struct stopping *stopping, uint32_t rank)
+{
+    struct error error = { 0 }, failure = { 0 };
+    struct device *device = device_open("cpu:queued", &error);
+    struct queue *queue = device ? queue_create(device, &error) : NULL;
+    void *data = queue ? device_allocate(device, SENT_BYTES, &error) : NULL;
+    if (data && rank == 0)
+        atomic_store(&stopping->is_named, communicator_make_name(device, &stopping->name, &error));
+    while (!atomic_load(&stopping->is_named))
+        usleep(100);
+    struct communicator *end = data ? communicator_open(device, &stopping->name, 2, rank, &error) : NULL;
+    const struct message_end message = { .is_send = rank == 0, .peer = 1 - rank, .data = data, .bytes = SENT_BYTES };
+    bool good = end != NULL, ready = false;
+    while (good && !atomic_load(&stopping->gives_up)) {
+        good = communicator_is_ready(end, &ready, &error) || atomic_load(&stopping->gives_up);
+        if (good && ready && queue_is_done(queue)) {
+            communicator_exchange(end, queue, &message, 1);
+            atomic_fetch_add(&stopping->rounds, rank == 0);
+        }
+    }
+    good = good && communicator_abort(end, 0) && !communicator_is_ready(end, &ready, &failure);
+    if (queue)
+        queue_wait(queue, &failure);  // in vain, but not for ever
+    communicator_close(end);
+    queue_free(queue);
+    if (data)
+        device_release(device, data);
+    device_close(device);
+    _exit(good ? 0 : 1);
+}
+
+// Whether it ends, and well, within a time that no machine is too busy for.
+static bool ends_well(pid_t process)
+{
+    const uint64_t until_ns = clock_now_ns() + 60 * (uint64_t)1000000000;
+    int status = 0;
+    pid_t ended;
+    while ((ended = waitpid(process, &status, WNOHANG)) == 0 && clock_now_ns() < until_ns)
+        usleep(1000);
+    if (ended == process)
+        return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    kill(process, SIGKILL);
+    waitpid(process, &status, 0);
+    return false;
+}
+
+static void who_is_stopped_in_an_exchange_holds_nobody_up(void **state)
+{
+    (void)state;
+    struct stopping *stopping = mmap(NULL, sizeof *stopping, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(stopping != MAP_FAILED);
+    for (uint64_t trial = 0; trial < test_trials(20, 500); trial++) {
+        uint64_t seed = trial;
+        const uint64_t stopped = random_below(&seed, 2);
+        pid_t ends[2];
+        memset(stopping, 0, sizeof *stopping);
+        fflush(NULL);
+        for (uint32_t rank = 0; rank < 2; rank++) {
+            ends[rank] = fork();
+            assert_true(ends[rank] >= 0);
+            if (ends[rank] == 0)
+                be_end(stopping, rank);
+        }
+        while (atomic_load(&stopping->rounds) < 2)
+            usleep(100);
+        usleep((useconds_t)random_below(&seed, 3000));
+        kill(ends[stopped], SIGSTOP);
+        atomic_store(&stopping->gives_up, true);
+        const bool good = ends_well(ends[1 - stopped]);
+        kill(ends[stopped], SIGCONT);  // and who was stopped ends, too, once it goes on
+        if (!good || !ends_well(ends[stopped]))
+            fail_msg("trial %llu: rank %llu was stopped, and %s does not end", (unsigned long long)trial,
+                     (unsigned long long)stopped, good ? "does not go on, or" : "the other");
+    }
+    munmap(stopping, sizeof *stopping);
 }
 
 int main(void)
@@ -293,7 +376,9 @@ int main(void)
         cmocka_unit_test(what_fails_stays_and_events_come_all_the_same),
         cmocka_unit_test(steps_in_many_queues_are_ordered_by_events_alone),
         cmocka_unit_test(a_queue_that_is_freed_is_done_first),
-        cmocka_unit_test(who_comes_finds_a_communicator_that_was_left_half_made),
+        cmocka_unit_test(a_communicator_leaves_nothing_open),
+        cmocka_unit_test(whose_communicator_is_gone_is_told_so),
+        cmocka_unit_test(who_is_stopped_in_an_exchange_holds_nobody_up),
     };
     return cmocka_run_group_tests_name("queues that run ahead", tests, NULL, NULL);
 }

@@ -17,8 +17,8 @@ static void assert_not_found(const struct shared_memory_name *name, const char *
     struct error error = { 0 };
     char sentence[200], place[64];
     snprintf(place, sizeof place, "/proc/%u/fd/%d", name->process, name->file);
-    snprintf(sentence, sizeof sentence, "%s is no memory to share (%s): who made it has ended, or is on another machine "
-             "or in another container", place, reason);
+    snprintf(sentence, sizeof sentence, "%s is no memory to share (%s): who made it has ended, or is on another "
+             "machine or in another container", place, reason);
     assert_int_equal(shared_memory_find(name, &error), -1);
     assert_error(error, sentence);
     assert_int_equal(error.kind, ERROR_MACHINE);
