@@ -52,12 +52,20 @@ static size_t count_come(struct interpreter *in)
     return come;
 }
 
+// Where a message never came, the queue goes on all the same, with whatever bytes are there: that one is the reason.
+static bool messages_are_well(struct interpreter *in, struct error *error)
+{
+    return in->needs.transport->functions->check(in->needs.transport, error);
+}
+
 // It was an action behind those that are known to have been done well, up to the last
 // that was given.
 static bool failed_by(struct interpreter *in, struct action last, struct error *error)
 {
     const struct rank_record *record = record_of(in);
     char first[ACTION_SIZE], name[ACTION_SIZE];
+    if (!messages_are_well(in, error))
+        return false;
     queue_report(in->needs.queue, error);
     if (!device_runs_ahead(queue_device(in->needs.queue)) || in->well + 1 >= record->span_count)
         return at_action(in, last, error);
@@ -121,7 +129,7 @@ static bool look_until_left(struct interpreter *in, size_t left, struct error *e
             deadline_ns = add_clamped(clock_now_ns(), in->needs.deadline_ns);
         come = now_come;
         tell_whereabouts(in, come);
-        if (!in->needs.transport->functions->check(in->needs.transport, error))
+        if (!messages_are_well(in, error))
             return false;
         if (clock_now_ns() >= deadline_ns)
             return deadline_missed(in, error);
@@ -147,7 +155,7 @@ bool await_device(struct interpreter *in, struct error *error)
     if (!look_until_left(in, 0, error))
         return false;
     if (!queue_has_failed(in->needs.queue))
-        return in->needs.transport->functions->check(in->needs.transport, error);
+        return messages_are_well(in, error);
     if (record->span_count > 0)
         return failed_by(in, record->spans[record->span_count - 1].action, error);
     queue_report(in->needs.queue, error);

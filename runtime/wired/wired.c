@@ -5,6 +5,8 @@
 #include "common/clock.h"
 #include "runtime/wired/wired_engine.h"
 
+enum { BROKEN_SECONDS = 3 };
+
 // --- failing ------------------------------------------------------------------------
 
 // The first failure stays, wherever it was. Returns false.
@@ -35,11 +37,12 @@ static bool group_is_well(struct wired *wired, struct error *error)
     return wired_fail(wired, &reason, error);
 }
 
-// That another rank is gone says more than that the wire to it broke, and may be heard of a little later.
+// That another rank is gone says more than that the wire to it broke, and may be heard of a little later: a rank that
+// is silent is noticed by each at its own beat.
 bool wired_broke(struct wired *wired, const struct error *reason, struct error *error)
 {
     struct error first = { 0 };
-    const uint64_t until_ns = clock_now_ns() + 1000000000;
+    const uint64_t until_ns = clock_now_ns() + BROKEN_SECONDS * (uint64_t)1000000000;
     while (wired->settings.group->is_well(wired->settings.group->self, &first) && clock_now_ns() < until_ns)
         poll(NULL, 0, 1);
     return wired_fail(wired, first.kind != ERROR_NONE ? &first : reason, error);
@@ -48,7 +51,8 @@ bool wired_broke(struct wired *wired, const struct error *reason, struct error *
 bool lane_is_ready(struct wired *wired, struct lane_end *end, bool *ready, struct error *error)
 {
     struct error reason = { 0 };
-    return communicator_is_ready(end->communicator, ready, &reason) || wired_broke(wired, &reason, error);
+    return (communicator_is_ready(end->communicator, ready, &reason) && queue_report(end->queue, &reason))
+        || wired_broke(wired, &reason, error);
 }
 
 // --- issuing ---------------------------------------------------------------------------

@@ -61,7 +61,7 @@ struct wired {
 extern const struct transport_functions wired_functions;
 
 bool wired_fail(struct wired *wired, const struct error *reason, struct error *error);
-// A wire broke: fails for that, or for what the group says within a second. Returns false.
+// A wire broke: fails for that, or for what the group says within three seconds. Returns false.
 bool wired_broke(struct wired *wired, const struct error *reason, struct error *error);
 
 // Whether the end's communicator takes something now. False on failure.
