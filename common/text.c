@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/output.h"
+
 // --- building ------------------------------------------------------------------
 
 // Makes room for `more` bytes and a NUL; false, remembered, without memory.
@@ -96,84 +98,9 @@ char *text_take(struct text *text, struct error *error)
 
 // --- saving ----------------------------------------------------------------------
 
-static bool write_all(int file, const char *bytes, size_t length)
-{
-    while (length > 0) {
-        const ssize_t wrote = write(file, bytes, length);
-        if (wrote < 0 && errno != EINTR)
-            return false;
-        if (wrote > 0) {
-            bytes += wrote;
-            length -= (size_t)wrote;
-        }
-    }
-    return true;
-}
-
-// Error's words for what errno says about writing `path`.
-static bool cannot_write(const char *path, struct error *error)
-{
-    return error_set_kind(error, ERROR_MACHINE, "%s: cannot be written: %s", path, strerror(errno));
-}
-
-// A pipe or a device is not replaced but written to.
-static bool save_in_place(const struct text *text, const char *path, struct error *error)
-{
-    const int file = open(path, O_WRONLY | O_CLOEXEC);
-    if (file < 0)
-        return cannot_write(path, error);
-    const bool wrote = write_all(file, text->data, text->length) || cannot_write(path, error);
-    return (close(file) == 0 || cannot_write(path, error)) && wrote;
-}
-
-// Writes `aside` and renames it to `target`, which has the permissions `mode`.
-static bool save_aside(const struct text *text, const char *aside, const char *target, const mode_t *mode)
-{
-    const int file = open(aside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (file < 0)
-        return false;
-    const bool wrote = write_all(file, text->data, text->length) && (!mode || fchmod(file, *mode) == 0);
-    const int reason = errno;
-    const bool closed = close(file) == 0;
-    if (wrote && closed && rename(aside, target) == 0)
-        return true;
-    const int later = errno;
-    unlink(aside);
-    errno = wrote ? later : reason;
-    return false;
-}
-
-static bool save_file(const struct text *text, const char *path, struct error *error)
-{
-    struct stat old;
-    const bool exists = stat(path, &old) == 0;
-    if (exists && S_ISDIR(old.st_mode))
-        return error_set(error, "%s: is a folder, not a file", path);
-    if (exists && !S_ISREG(old.st_mode))
-        return save_in_place(text, path, error);
-
-    // The file behind a link is replaced, not the link.
-    char *resolved = exists ? realpath(path, NULL) : NULL;
-    const char *target = resolved ? resolved : path;
-    const mode_t mode = exists ? old.st_mode & 07777 : 0;
-    struct text aside = { 0 };
-    text_add(&aside, "%s.%ld.tmp", target, (long)getpid());
-    const bool good = aside.failed ? error_no_memory(error, path)
-                                   : save_aside(text, aside.data, target, exists ? &mode : NULL)
-                                         || cannot_write(path, error);
-    text_clear(&aside);
-    free(resolved);
-    return good;
-}
-
 bool text_save(const struct text *text, const char *path, struct error *error)
 {
-    if (text->failed)
-        return error_no_memory(error, path);
-    if (strcmp(path, "-") != 0)
-        return save_file(text, path, error);
-    fflush(stdout);  // what was printed before comes before
-    return write_all(STDOUT_FILENO, text->data, text->length) || cannot_write("standard output", error);
+    return text->failed ? error_no_memory(error, path) : output_save(path, text->data, text->length, error);
 }
 
 // --- loading ---------------------------------------------------------------------

@@ -31,8 +31,7 @@ void text_clear(struct text *text);
 // The text as a string of the caller's own (free() it); the text is empty after.
 char *text_take(struct text *text, struct error *error);
 
-// Writes to a file, by a name aside and a rename so that a reader never sees
-// half of it; "-" is standard output.
+// Writes to a file as output.h says; "-" is standard output.
 bool text_save(const struct text *text, const char *path, struct error *error);
 
 // Reads a whole file, "-" is standard input. Refuses folders and more than

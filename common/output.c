@@ -1,0 +1,218 @@
+#include "common/output.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct bytes {
+    const char *at;
+    size_t length;
+};
+
+static bool write_all(int file, struct bytes bytes)
+{
+    while (bytes.length > 0) {
+        const ssize_t wrote = write(file, bytes.at, bytes.length);
+        if (wrote < 0 && errno != EINTR)
+            return false;
+        if (wrote > 0) {
+            bytes.at += wrote;
+            bytes.length -= (size_t)wrote;
+        }
+    }
+    return true;
+}
+
+// The words for what errno says about writing `path`.
+static bool cannot_write(const char *path, struct error *error)
+{
+    if (errno == ENOMEM)
+        return error_no_memory(error, path);
+    return error_set_kind(error, ERROR_MACHINE, "%s: cannot be written: %s", path, strerror(errno));
+}
+
+// --- what is not replaced but written to -------------------------------------------------
+
+// "-", "/dev/stdout", "/dev/fd/63": which of the files that this program was started with is meant, or -1. To open it
+// by such a name again would begin at its first byte, or replace what the shell appends to.
+static int descriptor_of(const char *path)
+{
+    static const char *const standard[] = { "", "/dev/stdout", "/dev/stderr" };
+    static const char *const folders[] = { "/dev/fd/", "/proc/self/fd/" };
+    if (strcmp(path, "-") == 0)
+        return STDOUT_FILENO;
+    for (int number = STDOUT_FILENO; number <= STDERR_FILENO; number++)
+        if (strcmp(path, standard[number]) == 0)
+            return number;
+    for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++) {
+        const size_t length = strlen(folders[i]);
+        const char *number = path + length;
+        if (strncmp(path, folders[i], length) == 0 && *number && strlen(number) < 10
+            && strspn(number, "0123456789") == strlen(number))
+            return atoi(number);
+    }
+    return -1;
+}
+
+static bool write_to_descriptor(int file, const char *path, struct bytes bytes, struct error *error)
+{
+    fflush(stdout);  // what was printed before comes before
+    return write_all(file, bytes) || cannot_write(strcmp(path, "-") == 0 ? "standard output" : path, error);
+}
+
+// A pipe or a device.
+static bool write_in_place(const char *path, struct bytes bytes, struct error *error)
+{
+    const int file = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+    if (file < 0)
+        return cannot_write(path, error);
+    const bool wrote = write_all(file, bytes) || cannot_write(path, error);
+    return (close(file) == 0 || cannot_write(path, error)) && wrote;
+}
+
+// --- the file aside ----------------------------------------------------------------------
+
+// A new file in the folder of the one that it is to replace. It has no name while it is written, so that a program that
+// is killed leaves nothing behind; where the file system has no such files, a name that nobody can guess.
+struct aside {
+    int folder, file;
+    bool is_named;
+    char name[sizeof ".weir-0123456789abcdef"];
+};
+
+static bool aside_open(struct aside *aside)
+{
+    unsigned long long chance;
+    if (getrandom(&chance, sizeof chance, 0) != (ssize_t)sizeof chance)
+        return false;
+    snprintf(aside->name, sizeof aside->name, ".weir-%016llx", chance);
+    aside->file = -1;
+    if (access("/proc/self/fd", X_OK) == 0)  // by which it gets its name
+        aside->file = openat(aside->folder, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+    if (aside->file >= 0)
+        return true;
+    aside->file = openat(aside->folder, aside->name, O_CREAT | O_EXCL | O_NOFOLLOW | O_WRONLY | O_CLOEXEC, 0666);
+    aside->is_named = aside->file >= 0;
+    return aside->is_named;
+}
+
+static bool aside_give_name(struct aside *aside)
+{
+    char own[64];
+    snprintf(own, sizeof own, "/proc/self/fd/%d", aside->file);
+    aside->is_named = linkat(AT_FDCWD, own, aside->folder, aside->name, AT_SYMLINK_FOLLOW) == 0;
+    return aside->is_named;
+}
+
+// Asked for only where it differs: not every file system lets one choose.
+static bool aside_set_mode(const struct aside *aside, mode_t mode)
+{
+    struct stat made;
+    return fstat(aside->file, &made) == 0
+        && ((made.st_mode & 07777) == mode || fchmod(aside->file, mode) == 0);
+}
+
+// Ends as `target`, or as nothing. 0, or what went wrong.
+static int aside_finish(struct aside *aside, struct bytes bytes, const mode_t *mode, const char *target)
+{
+    const bool good = write_all(aside->file, bytes) && (!mode || aside_set_mode(aside, *mode))
+                   && fsync(aside->file) == 0 && (aside->is_named || aside_give_name(aside));
+    int trouble = good ? 0 : errno;
+    if (close(aside->file) != 0 && trouble == 0)
+        trouble = errno;
+    if (trouble == 0 && renameat(aside->folder, aside->name, aside->folder, target) != 0)
+        trouble = errno;
+    if (trouble != 0 && aside->is_named)
+        unlinkat(aside->folder, aside->name, 0);
+    return trouble;
+}
+
+// Not every file system can be told to keep a folder's names, nor can one that may be written but not read.
+static int sync_folder(int folder)
+{
+    return fsync(folder) == 0 || errno == EINVAL || errno == EBADF ? 0 : errno;
+}
+
+// No signal ends the program while the file aside has a name: it waits until that is the target's, or gone.
+static int replace_in_folder(int folder, struct bytes bytes, const mode_t *mode, const char *target)
+{
+    sigset_t all, before;
+    struct aside aside = { .folder = folder };
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int trouble = aside_open(&aside) ? aside_finish(&aside, bytes, mode, target) : errno;
+    if (trouble == 0)
+        trouble = sync_folder(folder);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return trouble;
+}
+
+// --- the whole ---------------------------------------------------------------------------
+
+static int open_folder(const char *path)
+{
+    const int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return folder < 0 && errno == EACCES ? open(path, O_PATH | O_DIRECTORY | O_CLOEXEC) : folder;
+}
+
+// By its folder, so that it stays the same folder from the first step to the last.
+static bool replace(const char *target, struct bytes bytes, const mode_t *mode)
+{
+    const char *slash = strrchr(target, '/'), *name = slash ? slash + 1 : target;
+    char path[PATH_MAX] = ".";
+    if (name - target >= PATH_MAX) {
+        errno = ENAMETOOLONG;
+        return false;
+    }
+    if (slash)  // with the slash, which is all of "/"
+        snprintf(path, sizeof path, "%.*s", (int)(name - target), target);
+    const int folder = open_folder(path);
+    if (folder < 0)
+        return false;
+    const int trouble = replace_in_folder(folder, bytes, mode, name);
+    close(folder);
+    errno = trouble;
+    return trouble == 0;
+}
+
+static bool save_new(const char *path, struct bytes bytes, struct error *error)
+{
+    struct stat link;
+    if (lstat(path, &link) == 0)
+        return error_set(error, "%s: is a link to a file that is not there; make that file, or remove the link", path);
+    if (*path && path[strlen(path) - 1] == '/')
+        return error_set(error, "%s: is a folder, not a file", path);
+    return replace(path, bytes, NULL) || cannot_write(path, error);
+}
+
+// The file behind a link is replaced, not the link. One that must not be written is not replaced either.
+static bool save_over(const char *path, mode_t mode, struct bytes bytes, struct error *error)
+{
+    char *target = realpath(path, NULL);
+    const bool good = (target && faccessat(AT_FDCWD, target, W_OK, AT_EACCESS) == 0 && replace(target, bytes, &mode))
+                   || cannot_write(path, error);
+    free(target);
+    return good;
+}
+
+bool output_save(const char *path, const char *at, size_t length, struct error *error)
+{
+    const struct bytes bytes = { at, length };
+    const int descriptor = descriptor_of(path);
+    struct stat old;
+    if (descriptor >= 0)
+        return write_to_descriptor(descriptor, path, bytes, error);
+    if (stat(path, &old) != 0)
+        return errno == ENOENT ? save_new(path, bytes, error) : cannot_write(path, error);
+    if (S_ISDIR(old.st_mode))
+        return error_set(error, "%s: is a folder, not a file", path);
+    return S_ISREG(old.st_mode) ? save_over(path, old.st_mode & 0777, bytes, error)
+                                : write_in_place(path, bytes, error);
+}
