@@ -27,7 +27,7 @@ static bool name_plan(const struct plan *plan, char value[AGREED_SIZE], struct e
     struct text text = { 0 };
     if (plan)
         plan_write(plan, &text);
-    const bool good = !text.failed || error_no_memory(error, "a plan");
+    const bool good = text_ok(&text, "a plan", error);
     if (good && plan)
         hash_bytes(text.data, text.length, value);
     text_clear(&text);

@@ -24,7 +24,7 @@
 //
 // Writing. Keys in the order they are written, two spaces of indent, arrays and
 // objects on one line where begun with JSON_INLINE: the same calls give the
-// same bytes. Numbers are whole, or fractions with six decimals.
+// same bytes. Numbers are whole, or fractions with six decimals. What is written can be read.
 #ifndef COMMON_JSON_H
 #define COMMON_JSON_H
 
@@ -134,7 +134,8 @@ struct json_writer json_writer(struct text *text);
 void json_begin_object(struct json_writer *writer, const char *key, enum json_layout layout);
 void json_begin_array(struct json_writer *writer, const char *key, enum json_layout layout);
 void json_close(struct json_writer *writer);  // a newline follows the root's end
-void json_put_u64(struct json_writer *writer, const char *key, uint64_t value);  // readers refuse more than JSON_MAX
+// More than JSON_MAX, which readers refuse, is refused here (text_refuse()).
+void json_put_u64(struct json_writer *writer, const char *key, uint64_t value);
 void json_put_string(struct json_writer *writer, const char *key, const char *value);
 void json_put_bool(struct json_writer *writer, const char *key, bool value);
 void json_put_null(struct json_writer *writer, const char *key);

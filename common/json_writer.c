@@ -24,8 +24,11 @@ static void quote_character(struct text *text, const char *character, size_t len
             return;
         }
     }
-    if (c < 0x20)
+    const unsigned char second = length == 2 ? (unsigned char)character[1] : 0;
+    if (c < 0x20 || c == 0x7f)
         text_add(text, "\\u%04x", c);
+    else if (c == 0xc2 && second < 0xa0)  // C1, which steers a terminal as C0 does
+        text_add(text, "\\u%04x", second);
     else
         text_add_bytes(text, character, length);
 }
@@ -105,6 +108,9 @@ void json_close(struct json_writer *writer)
 
 void json_put_u64(struct json_writer *writer, const char *key, uint64_t value)
 {
+    if (value > JSON_MAX)
+        text_refuse(writer->text, "%s would be %llu, and no document can hold more than 2^53 - 1: times, sizes or"
+                                  " counts are too large", key ? key : "a number", (unsigned long long)value);
     begin_value(writer, key);
     text_add(writer->text, "%llu", (unsigned long long)value);
 }

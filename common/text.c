@@ -77,6 +77,28 @@ void text_add_count(struct text *text, size_t count, const char *one, const char
     text_add(text, "%zu %s", count, count == 1 ? one : many);
 }
 
+void text_refuse(struct text *text, const char *format, ...)
+{
+    if (text->failed)
+        return;
+    char sentence[400];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(sentence, sizeof sentence, format, arguments);
+    va_end(arguments);
+    text->length = 0;
+    text_add(text, "%s", sentence);
+    text->is_refused = !text->failed;
+    text->failed = true;
+}
+
+bool text_ok(const struct text *text, const char *what, struct error *error)
+{
+    if (text->is_refused)
+        return error_set(error, "%s: %s", what, text->data);
+    return !text->failed || error_no_memory(error, what);
+}
+
 void text_clear(struct text *text)
 {
     free(text->data);
@@ -87,8 +109,7 @@ char *text_take(struct text *text, struct error *error)
 {
     text_add_bytes(text, "", 0);  // nothing added yet is an empty string
     char *data = text->data;
-    if (text->failed) {
-        error_no_memory(error, "a text");
+    if (!text_ok(text, "a text", error)) {
         free(data);
         data = NULL;
     }
@@ -100,7 +121,8 @@ char *text_take(struct text *text, struct error *error)
 
 bool text_save(const struct text *text, const char *path, struct error *error)
 {
-    return text->failed ? error_no_memory(error, path) : output_save(path, text->data, text->length, error);
+    return text_ok(text, strcmp(path, "-") == 0 ? "standard output" : path, error)
+        && output_save(path, text->data, text->length, error);
 }
 
 // --- loading ---------------------------------------------------------------------

@@ -6,7 +6,8 @@
 //     text_clear(&text);
 //
 // When memory runs out the text remembers it (`failed`), further additions do
-// nothing, and text_save() or text_take() report it: no check per addition.
+// nothing, and text_save(), text_take() or text_ok() report it: no check per
+// addition. So it is where something cannot be said at all (text_refuse()).
 #ifndef COMMON_TEXT_H
 #define COMMON_TEXT_H
 
@@ -20,13 +21,19 @@ struct text {
     size_t length;
     size_t capacity;
     bool failed;
+    bool is_refused;  // failed, and `data` is the sentence that says why
 };
 
 void text_add(struct text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void text_add_bytes(struct text *text, const char *bytes, size_t length);
 void text_add_repeated(struct text *text, const char *unit, size_t times);
 void text_add_count(struct text *text, size_t count, const char *one, const char *many);  // "1 rank", "4 ranks"
+void text_refuse(struct text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void text_clear(struct text *text);
+
+// Whether all of it is there. Where not, the reason it was refused for, with
+// `what` in front, or that there is no memory for `what`.
+bool text_ok(const struct text *text, const char *what, struct error *error);
 
 // The text as a string of the caller's own (free() it); the text is empty after.
 char *text_take(struct text *text, struct error *error);

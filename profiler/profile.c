@@ -87,11 +87,11 @@ bool profile_rehash(struct profile *profile, struct error *error)
 {
     struct text text = { 0 };
     profile_write(profile, &text);
-    const bool good = !text.failed;
+    const bool good = text_ok(&text, "a profile", error);
     if (good)
         hash_bytes(text.data, text.length, profile->hash);
     text_clear(&text);
-    return good || error_no_memory(error, "the hash of a profile");
+    return good;
 }
 
 size_t profile_overflow_at(const struct profile *profile, const char **of_what)

@@ -73,8 +73,8 @@ bool handmade_compare(struct handmade *handmade, const struct plan *plan, struct
     struct text written = { 0 };
     plan_write(plan, &written);
     struct json_document *found =
-        written.failed ? NULL : json_parse(written.data, written.length, "the plan", error);
-    const bool good = found || error_no_memory(error, "a plan");
+        text_ok(&written, "the plan", error) ? json_parse(written.data, written.length, "the plan", error) : NULL;
+    const bool good = found != NULL;
     struct differences differences = { .text = text };
     if (good)
         compare_documents(&differences, handmade->document, found);

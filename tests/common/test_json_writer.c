@@ -60,10 +60,36 @@ static void strings_are_escaped_and_always_utf8(void **state)
 {
     (void)state;
     struct text text = { 0 };
-    json_quote(&text, "a\"b\\c\n\r\t\b\f\x01\x1f/\x7f \xe2\x82\xac \xff\xe2\x82 end");
-    assert_string_equal(text.data, "\"a\\\"b\\\\c\\n\\r\\t\\b\\f\\u0001\\u001f/\x7f \xe2\x82\xac "
+    json_quote(&text, "a\"b\\c\n\r\t\b\f\x01\x1f/\x7f\xc2\x9b \xe2\x82\xac \xff\xe2\x82 end");
+    assert_string_equal(text.data, "\"a\\\"b\\\\c\\n\\r\\t\\b\\f\\u0001\\u001f/\\u007f\\u009b \xe2\x82\xac "
                                    "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd end\"");
     text_clear(&text);
+}
+
+// What is written can be read.
+static void a_number_no_document_can_hold_is_refused(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    struct text text = { 0 };
+    struct json_writer writer = json_writer(&text);
+    json_begin_object(&writer, NULL, JSON_LINES);
+    json_put_u64(&writer, "most", JSON_MAX);
+    assert_true(text_ok(&text, "plan.json", &error));
+    json_put_u64(&writer, "peak_bytes", JSON_MAX + 1);
+    json_put_u64(&writer, "later", UINT64_MAX);
+    json_close(&writer);
+    assert_false(text_ok(&text, "plan.json", &error));
+    assert_error(error, "plan.json: peak_bytes would be 9007199254740992, and no document can hold more than 2^53 - 1:"
+                        " times, sizes or counts are too large");
+    assert_int_equal(error.kind, ERROR_INPUT);
+    error = (struct error){ 0 };
+    assert_false(text_save(&text, "/dev/null", &error));
+    assert_int_equal(error.kind, ERROR_INPUT);
+    error = (struct error){ 0 };
+    assert_null(text_take(&text, &error));
+    assert_int_equal(error.kind, ERROR_INPUT);
+    assert_null(text.data);
 }
 
 struct fraction {
@@ -217,6 +243,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_document_is_written_two_spaces_in),
         cmocka_unit_test(strings_are_escaped_and_always_utf8),
+        cmocka_unit_test(a_number_no_document_can_hold_is_refused),
         cmocka_unit_test(fractions_have_six_decimals),
         cmocka_unit_test(what_was_written_reads_back_the_same),
     };
