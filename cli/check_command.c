@@ -8,6 +8,7 @@
 #include "cli/sending.h"
 #include "cli/subject.h"
 #include "common/number.h"
+#include "common/shown.h"
 #include "partitioner/evaluate/evaluate.h"
 #include "schedules/check.h"
 
@@ -144,9 +145,10 @@ static void write_memory(const struct schedule *schedule, const struct check_mem
     bytes_format(memory->peak_bytes, peak);
     bytes_format(memory->limit_bytes, limit);
     if (memory->peak_bytes > memory->limit_bytes)
-        text_add(text, "%s does not fit: rank %u holds up to %s of %s.\n", schedule->name, memory->rank, peak, limit);
+        shown_add(text, "%s does not fit: rank %u holds up to %s of %s.", schedule->name, memory->rank, peak, limit);
     else
-        text_add(text, "It fits: the tightest is rank %u, which holds up to %s of %s.\n", memory->rank, peak, limit);
+        text_add(text, "It fits: the tightest is rank %u, which holds up to %s of %s.", memory->rank, peak, limit);
+    text_add(text, "\n");
 }
 
 static void write_faults(const struct check_result *result, struct text *text)
@@ -163,7 +165,7 @@ static void write_findings(const struct given *given, const struct schedule *sch
 {
     write_faults(result, text);
     if (result->ok || result->memory.is_known) {
-        text_add(text, "%s can run: ", schedule->name);
+        shown_add(text, "%s can run: ", schedule->name);
         subject_write_shape(schedule->ranks, schedule->stages, schedule->micro_batches, text);
         text_add(text, "; ");
         add_enough(given, result, text);
@@ -172,7 +174,7 @@ static void write_findings(const struct given *given, const struct schedule *sch
         write_memory(schedule, &result->memory, text);
         return;
     }
-    text_add(text, "%s cannot run", schedule->name);
+    shown_add(text, "%s cannot run", schedule->name);
     const bool stands = given->sending.grouped ? !result->grouped : result->capacity > given->sending.capacity;
     if (stands && (result->capacity != CHECK_NEVER || result->grouped)) {
         text_add(text, " with ");
@@ -199,8 +201,9 @@ static int check_plan(const struct given *given)
     if (!holds)
         return command_fail(&error);
     struct text text = { 0 };
-    text_add(&text, "%s holds: every number is what %s gives, and every stage fits.\n", given->subject.file,
-             given->profile);
+    shown_add(&text, "%s holds: every number is what %s gives, and every stage fits.", given->subject.file,
+              given->profile);
+    text_add(&text, "\n");
     return command_write(&text, given->subject.shared.output, 0);
 }
 
@@ -278,7 +281,7 @@ static bool check_all(const struct given *given, const struct subject *subject, 
         *ok |= good && results[i].ok;
     }
     if (good) {
-        text_add(text, "%s, ", schedule->name);
+        shown_add(text, "%s, ", schedule->name);
         subject_write_shape(schedule->ranks, schedule->stages, schedule->micro_batches, text);
         text_add(text, ", with ");
         add_asked(given, text);

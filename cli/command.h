@@ -41,7 +41,10 @@ int command_run_search(int count, char **arguments);
 // Parses a command's arguments; argp answers --help and usage errors (exit code 2) itself.
 void command_parse(const struct argp *argp, int count, char **arguments, void *input);
 
-// Prints "weir: sentence" on stderr; returns the exit code of the error's kind.
+// Prints "weir: sentence" on stderr, names in it as shown.h says.
+void command_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+// The same of an error; returns the exit code of the error's kind.
 int command_fail(const struct error *error);
 
 // From now on Ctrl-C makes this 1, and a second one ends the program.

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/command.h"
 #include "device/device.h"
 
 static const char all_gpus[] = "cuda:all";
@@ -94,12 +95,12 @@ bool device_names_explain(const char *names, struct error *error)
     for (size_t i = 0; i < count; i++) {
         const struct device_setting *setting = &settings[i];
         if (setting->given)
-            fprintf(stderr, "weir: %s=%s, as it is given (%s would be set: %s)\n", setting->name, setting->given,
-                    setting->value, setting->why);
+            command_say("%s=%s, as it is given (%s would be set: %s)", setting->name, setting->given, setting->value,
+                        setting->why);
         else
-            fprintf(stderr, "weir: %s=%s is set (%s)\n", setting->name, setting->value, setting->why);
+            command_say("%s=%s is set (%s)", setting->name, setting->value, setting->why);
     }
     if (count == 0)
-        fprintf(stderr, "weir: device %s reads nothing from the environment\n", name);
+        command_say("device %s reads nothing from the environment", name);
     return true;
 }

@@ -6,6 +6,7 @@
 
 #include "common/json.h"
 #include "common/number.h"
+#include "common/shown.h"
 
 // --- loading ------------------------------------------------------------------------
 
@@ -119,7 +120,8 @@ bool exhibit_compare(const struct exhibit *a, const struct exhibit *b, struct te
     struct difference difference;
     if (!find_difference(a, b, &difference, error))
         return false;
-    text_add(text, "against %s: %s\n\n%-18s %13s  %13s  difference\n", b->file, b->name, "", "this", "that");
+    shown_add(text, "against %s: %s", b->file, b->name);
+    text_add(text, "\n\n%-18s %13s  %13s  difference\n", "", "this", "that");
     write_time("iteration", x->iteration_ns, y->iteration_ns, text);
     write_share("bubble: makespan", x->bubble.makespan, y->bubble.makespan, text);
     write_share("overhead", x->bubble.overhead, y->bubble.overhead, text);

@@ -1,12 +1,14 @@
 // weir import FORMAT FILE: makes a profile of what another tool wrote.
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/command.h"
 #include "cli/options.h"
 #include "common/json.h"
 #include "common/number.h"
+#include "common/shown.h"
 #include "profiler/import.h"
 
 enum { KEY_MICRO_BATCH = KEY_OWN, KEY_CLUSTER_OUTPUT };
@@ -92,7 +94,10 @@ static char *list_formats(int key, const char *text, void *input)
         text_add(&list, "  %-16s %s\n", formats[i].name, formats[i].about);
     text_add(&list, "\nExample:\n  weir import pipedream vgg16.graph.txt -o profile.json\n");
     struct error error = { 0 };
-    return text_take(&list, &error);
+    char *all = text_take(&list, &error);
+    if (!all)
+        exit(command_fail(&error));
+    return all;
 }
 
 static const struct argp argp = {
@@ -113,15 +118,18 @@ static struct profile *import(const struct given *given, struct cluster **cluste
 }
 
 // What was imported, where the document itself goes elsewhere.
-static void print_summary(const struct profile *profile, const char *path)
+static int print_summary(const struct profile *profile, const char *path)
 {
+    struct text text = { 0 };
     char time[NUMBER_SIZE], bytes[NUMBER_SIZE];
     uint64_t parameter_bytes = 0;
     for (size_t i = 0; i < profile->layer_count; i++)
         parameter_bytes += profile->layers[i].parameter_bytes;
-    printf("%s: %s, %zu layers, %s for F and B, %s of parameters. %s\n", path, profile->model, profile->layer_count,
-           time_format(profile->source.sum_ns, time), bytes_format(parameter_bytes, bytes),
-           profile->notes ? profile->notes : "");
+    shown_add(&text, "%s: %s, %zu layers, %s for F and B, %s of parameters. %s", path, profile->model,
+              profile->layer_count, time_format(profile->source.sum_ns, time), bytes_format(parameter_bytes, bytes),
+              profile->notes ? profile->notes : "");
+    text_add(&text, "\n");
+    return command_write(&text, NULL, 0);
 }
 
 static int run(int count, char **arguments)
@@ -143,7 +151,7 @@ static int run(int count, char **arguments)
     }
     cluster_free(cluster);
     if (code == 0 && given.shared.output && !is_standard(given.shared.output) && !is_standard(given.cluster))
-        print_summary(profile, given.shared.output);
+        code = print_summary(profile, given.shared.output);
     profile_free(profile);
     return code;
 }

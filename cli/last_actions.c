@@ -34,7 +34,7 @@ static bool save(const struct timeline *timeline, const struct process_group *gr
     timeline_write_trace(timeline, &text);
     const bool good = text_save(&text, path, error);
     if (good)
-        fprintf(stderr, "weir: all actions of the iteration that failed: %s (for ui.perfetto.dev)\n", path);
+        command_say("all actions of the iteration that failed: %s (for ui.perfetto.dev)", path);
     text_clear(&text);
     return good;
 }
@@ -46,7 +46,7 @@ void last_actions_say(const struct session *session, const struct process_group 
     struct error error = { 0 };
     session_whereabouts(session, &where);
     if (where.length > 0)
-        fprintf(stderr, "weir: when it failed, %s\n", where.data);
+        command_say("when it failed, %s", where.data);
     bool good = session_last_actions(session, &timeline, &error);
     for (uint32_t rank = 0; good && rank < timeline.ranks && rank < MOST_RANKS; rank++)
         say_rank(&timeline, rank);

@@ -8,6 +8,7 @@
 #include "cli/options.h"
 #include "common/json.h"
 #include "common/number.h"
+#include "common/shown.h"
 #include "trainer/model_spec.h"
 
 struct given {
@@ -78,7 +79,8 @@ static const char *shape_format(const struct layer *layer, char shape[SHAPE_SIZE
 static void write_table(const struct model *model, const char *name, struct text *text)
 {
     char shape[SHAPE_SIZE], number[3][NUMBER_SIZE];
-    text_add(text, "%s\n\n", name);
+    shown_add(text, "%s", name);
+    text_add(text, "\n\n");
     text_add(text, "%-18s %-10s %16s %12s %13s %10s %10s\n", "layer", "kind", "hands on", "parameters", "FLOPs forward",
              "output", "saved");
     for (size_t i = 0; i < model->layer_count; i++) {

@@ -175,7 +175,7 @@ static int print(const struct plan *plan, const struct plan *best, struct search
         fprintf(stderr, "%s", differences->data);
     const int code = plan_output(plan, output, &table, fits ? 0 : ERROR_ANSWER);
     if (!fits && code == ERROR_ANSWER)
-        fprintf(stderr, "weir: the plan does not fit: %s\n", refusal.data);
+        command_say("the plan does not fit: %s", refusal.data);
     text_clear(&refusal);
     return code;
 }

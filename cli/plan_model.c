@@ -190,8 +190,9 @@ static int print_result(const struct bottleneck_request *request, const struct b
     if (excess.lacks_bytes > 0) {
         struct text says = { 0 };
         plan_say_excess(plan, &excess, &says);
-        fprintf(stderr, "weir: the model does not look at it, but the plan does not fit: %s\n",
-                says.failed ? "" : says.data);
+        if (text_ok(&says, "what is said of a plan", error))
+            command_say("the model does not look at it, but the plan does not fit: %s", says.data);
+        table->failed |= says.failed;
         text_clear(&says);
     }
     const int code = plan_output(plan, output, table, 0);

@@ -5,6 +5,7 @@
 #include "common/json.h"
 #include "common/number.h"
 #include "common/progress.h"
+#include "common/shown.h"
 #include "partitioner/evaluate/reprice.h"
 #include "partitioner/stability/noisy_profile.h"
 #include "partitioner/stability/plan_keep.h"
@@ -193,7 +194,9 @@ static bool judge_keep(const struct stability_options *given, const struct searc
     struct keeping keeping;
     if (!plan_keep(kept, given->keep, request, given->gain_ppm, plan, found_none, &keeping, error))
         return false;
-    text_add(text, "\n%s.\n", keeping.why);
+    text_add(text, "\n");
+    shown_add(text, "%s.", keeping.why);
+    text_add(text, "\n");
     return true;
 }
 

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/command.h"
 #include "profiler/lint.h"
 
 // Lines of which each is a sentence on the file, and of those only the ones that have this in them.
@@ -13,7 +14,7 @@ static bool say(const char *file, struct text *lines, const char *which, struct 
     for (char *line = lines->data, *end; line && (end = strchr(line, '\n')); line = end + 1) {
         *end = '\0';
         if (strstr(line, which))
-            fprintf(stderr, "weir: %s%s%s\n", file, *file ? ": " : "", line);
+            command_say("%s%s%s", file, *file ? ": " : "", line);
     }
     return true;
 }

@@ -9,6 +9,7 @@
 #include "cli/options.h"
 #include "cli/profile_links.h"
 #include "common/progress.h"
+#include "common/shown.h"
 #include "profiler/lint.h"
 #include "profiler/report.h"
 #include "trainer/measure_model.h"
@@ -116,11 +117,12 @@ static int lint(const char *path)
     profile_free(profile);
     const char *plural = found.findings == 1 ? "" : "s";
     if (found.grave > 0)
-        text_add(&text, "%zu finding%s: this profile is untrusted.\n", found.findings, plural);
+        text_add(&text, "%zu finding%s: this profile is untrusted.", found.findings, plural);
     else if (found.findings > 0)
-        text_add(&text, "%zu finding%s, none that makes this profile untrusted.\n", found.findings, plural);
+        text_add(&text, "%zu finding%s, none that makes this profile untrusted.", found.findings, plural);
     else
-        text_add(&text, "%s: nothing looks wrong.\n", path);
+        shown_add(&text, "%s: nothing looks wrong.", path);
+    text_add(&text, "\n");
     return command_write(&text, NULL, found.grave > 0 ? ERROR_ANSWER : 0);
 }
 

@@ -7,6 +7,7 @@
 #include "cli/command.h"
 #include "cli/ranks.h"
 #include "common/progress.h"
+#include "common/shown.h"
 #include "device/communicator.h"
 #include "profiler/cluster_measured.h"
 #include "runtime/measure_links.h"
@@ -40,7 +41,8 @@ static bool keep(struct found *found, const struct links_measured *links, const 
     free(sentence);
     if (!found->cluster)
         return false;
-    text_add(&found->table, "%zu ranks on %s, by %s\n\n", links->ranks, found->given->device, by->library);
+    shown_add(&found->table, "%zu ranks on %s, by %s", links->ranks, found->given->device, by->library);
+    text_add(&found->table, "\n\n");
     links_print(links, &found->table);
     return true;
 }

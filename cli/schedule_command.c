@@ -160,7 +160,10 @@ static char *list_generators(int key, const char *text, void *input)
                     "  weir schedule mine.csv --cost 10us,12us,8us,1us --lower timed --format csv \\\n"
                     "      -o timed.csv\n");
     struct error error = { 0 };
-    return text_take(&list, &error);
+    char *all = text_take(&list, &error);
+    if (!all)
+        exit(command_fail(&error));
+    return all;
 }
 
 static const struct argp argp = {
@@ -227,9 +230,8 @@ static bool write_csv(const struct given *given, const struct schedule *schedule
     if (!csv_write(schedule, &given->style, text, &left_out, error))
         return false;
     if (left_out.steps || left_out.reductions || left_out.validations)
-        fprintf(stderr,
-                "weir: left out, since PyTorch's CSV has no cells for them: %zu STEP, %zu REDUCE, %zu VALIDATE\n",
-                left_out.steps, left_out.reductions, left_out.validations);
+        command_say("left out, since PyTorch's CSV has no cells for them: %zu STEP, %zu REDUCE, %zu VALIDATE",
+                    left_out.steps, left_out.reductions, left_out.validations);
     return true;
 }
 

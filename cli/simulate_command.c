@@ -9,6 +9,7 @@
 #include "cli/traces.h"
 #include "cli/worlds.h"
 #include "common/number.h"
+#include "common/shown.h"
 #include "schedules/costs.h"
 #include "schedules/unit_steps.h"
 
@@ -176,7 +177,7 @@ static void write_summary(const struct simulation *simulation, const struct subj
     char a[NUMBER_SIZE], b[NUMBER_SIZE];
     const struct bubble *bubble = &simulation->bubble;
     const uint64_t unit = subject->unit_ns;
-    text_add(text, "%s: ", schedule->name);
+    shown_add(text, "%s: ", schedule->name);
     subject_write_shape(schedule->ranks, schedule->stages, schedule->micro_batches, text);
     text_add(text, ", weights %s\n", weights_names[schedule->weights]);
     if (unit)
@@ -267,7 +268,7 @@ static void warn(const struct given *given, const struct exhibit *shown)
 {
     const struct subject *subject = &shown->subject;
     if (subject->unit_ns > 1 && given->format != FORMAT_TEXT)
-        fprintf(stderr, "weir: 1 is %llu ns, so that all costs are whole\n", (unsigned long long)subject->unit_ns);
+        command_say("1 is %llu ns, so that all costs are whole", (unsigned long long)subject->unit_ns);
 }
 
 static enum exhibit_detail detail_of(const struct given *given)
@@ -347,8 +348,10 @@ static bool count_steps(const struct given *given, struct text *text, struct err
     uint64_t steps;
     const bool good = subject_load(&given->subject, &subject, error)
                    && schedule_unit_steps(subject.schedule, &steps, error);
-    if (good)
-        text_add(text, "%s: %llu steps\n", subject.schedule->name, (unsigned long long)steps);
+    if (good) {
+        shown_add(text, "%s: %llu steps", subject.schedule->name, (unsigned long long)steps);
+        text_add(text, "\n");
+    }
     subject_clear(&subject);
     return good;
 }

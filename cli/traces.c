@@ -4,6 +4,7 @@
 #include <string.h>
 #include <zlib.h>
 
+#include "cli/command.h"
 #include "common/number.h"
 
 static int64_t take_iteration(const char *argument, struct argp_state *state)
@@ -64,21 +65,23 @@ static void add_count(uint64_t count, const char *what, struct text *text)
 }
 
 // One line on what was left out, and one on each thing that may surprise.
-static void say(const struct exhibit *exhibit)
+static bool say(const struct exhibit *exhibit, struct error *error)
 {
     const struct trace_summary *trace = &exhibit->trace;
     struct text left_out = { 0 };
     add_count(trace->left_out, "events that are no actions", &left_out);
     add_count(trace->messages, "sends and receives", &left_out);
     add_count(trace->doubled, "times of the host where the GPU's are there", &left_out);
-    if (left_out.length > 0)
-        fprintf(stderr, "weir: %s: left out: %s\n", exhibit->file, left_out.data);
+    const bool good = text_ok(&left_out, exhibit->file, error);
+    if (good && left_out.length > 0)
+        command_say("%s: left out: %s", exhibit->file, left_out.data);
     text_clear(&left_out);
     if (trace->uneven)
-        fprintf(stderr, "weir: %s: some actions come more often than others: it begins or ends within an iteration\n",
-                exhibit->file);
+        command_say("%s: some actions come more often than others: it begins or ends within an iteration",
+                    exhibit->file);
     if (trace->renumbered)
-        fprintf(stderr, "weir: %s: some ranks are missing: those there are have been numbered from 0\n", exhibit->file);
+        command_say("%s: some ranks are missing: those there are have been numbered from 0", exhibit->file);
+    return good;
 }
 
 bool traces_load(const struct trace_options *options, struct exhibit *exhibit, struct error *error)
@@ -90,8 +93,7 @@ bool traces_load(const struct trace_options *options, struct exhibit *exhibit, s
     snprintf(exhibit->name, sizeof exhibit->name, "measured, %u ranks, %u micro-batches", exhibit->timeline.ranks,
              exhibit->trace.micro_batches);
     exhibit->all_iterations = options->has_iteration && options->iteration == TRACE_ALL;
-    say(exhibit);
-    return true;
+    return say(exhibit, error);
 }
 
 bool trace_is_likely(const char *file)

@@ -14,6 +14,7 @@
 #include "cli/plan_use.h"
 #include "cli/pictures.h"
 #include "cli/ranks.h"
+#include "common/shown.h"
 #include "trainer/model_spec.h"
 #include "trainer/train.h"
 
@@ -205,8 +206,9 @@ static bool save_all(const struct given *given, const struct plan *plan, const s
         || !save_timeline(given->out, "measured", plan, &result->measured_timeline, error)
         || !save_page(given->out, plan, result, error))
         return false;
+    char folder[16384];
     printf("\ntimelines: %s/timelines.html of both; predicted.svg, measured.svg, and .trace.json of each (for ui.perfetto.dev)\n",
-           given->out);
+           shown_cut(given->out, SIZE_MAX, folder, sizeof folder));
     return true;
 }
 

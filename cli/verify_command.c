@@ -7,6 +7,7 @@
 #include "cli/options.h"
 #include "cli/plan_use.h"
 #include "cli/ranks.h"
+#include "common/shown.h"
 #include "trainer/model_spec.h"
 #include "trainer/verify.h"
 
@@ -68,9 +69,11 @@ static const struct argp argp = {
 
 static void print(const struct plan *plan, const struct model *model, const struct verification *result)
 {
-    printf("%s, %s, %zu stages, %u micro-batches: %llu parameters after %u iterations (last loss %.6f)\n", plan->model,
-           plan->schedule, plan->stage_count, plan->micro_batches, (unsigned long long)model_parameter_count(model),
-           result->steps, result->loss);
+    char names[2][400];
+    printf("%s, %s, %zu stages, %u micro-batches: %llu parameters after %u iterations (last loss %.6f)\n",
+           shown_cut(plan->model, SIZE_MAX, names[0], sizeof names[0]),
+           shown_cut(plan->schedule, SIZE_MAX, names[1], sizeof names[1]), plan->stage_count, plan->micro_batches,
+           (unsigned long long)model_parameter_count(model), result->steps, result->loss);
     if (result->equal) {
         printf("equal: pipeline and sequential run agree bit for bit, weights and losses\n");
         return;

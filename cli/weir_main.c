@@ -1,12 +1,15 @@
 // weir COMMAND [options]: finds the command and lets it run.
 
 #include <errno.h>
+#include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "cli/command.h"
+#include "common/shown.h"
 
 // In the order in which one meets them.
 static const struct command *const commands[] = {
@@ -38,21 +41,56 @@ static void print_help(FILE *to)
                 "Exit codes: 0 done and good; 1 done and the answer is no; 2 usage or input; 3 the machine failed.\n");
 }
 
+// What argp and getopt say quotes arguments, and names among them are of files that others may have named.
+static ssize_t write_shown(void *terminal, const char *bytes, size_t length)
+{
+    char line[4096], shown[4 * sizeof line];
+    for (size_t at = 0, more; at < length; at += more) {
+        const char *end = memchr(bytes + at, '\n', length - at);
+        more = end ? (size_t)(end - bytes) - at : length - at;
+        if (more >= sizeof line)
+            more = sizeof line - 1, end = NULL;
+        snprintf(line, sizeof line, "%.*s", (int)more, bytes + at);
+        fprintf(terminal, "%s%s", shown_cut(line, SIZE_MAX, shown, sizeof shown), end ? "\n" : "");
+        more += end != NULL;
+    }
+    return (ssize_t)length;
+}
+
 void command_parse(const struct argp *argp, int count, char **arguments, void *input)
 {
     // Without the note that what is said of --long=X goes for -l X too, unless somebody formats help in their own way.
     setenv("ARGP_HELP_FMT", "no-dup-args-note", 0);
     argp_err_exit_status = 2;
-    const error_t trouble = argp_parse(argp, count, arguments, 0, NULL, input);
+    FILE *const terminal = stderr;
+    FILE *const shown = fopencookie(terminal, "w", (cookie_io_functions_t){ .write = write_shown });
+    error_t trouble = ENOMEM;
+    if (shown) {
+        setvbuf(shown, NULL, _IOLBF, 0);
+        stderr = shown;  // there is no other way to reach what getopt says
+        trouble = argp_parse(argp, count, arguments, 0, NULL, input);
+        stderr = terminal;
+        fclose(shown);
+    }
     if (trouble) {
         fprintf(stderr, "weir: %s\n", strerror(trouble));
         exit(3);
     }
 }
 
+void command_say(const char *format, ...)
+{
+    char sentence[16384], shown[4 * sizeof sentence];  // there may be no memory for it
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(sentence, sizeof sentence, format, arguments);
+    va_end(arguments);
+    fprintf(stderr, "weir: %s\n", shown_cut(sentence, SIZE_MAX, shown, sizeof shown));
+}
+
 int command_fail(const struct error *error)
 {
-    fprintf(stderr, "weir: %s\n", error->text);
+    command_say("%s", error->text);
     return error->kind == ERROR_NONE ? ERROR_MACHINE : (int)error->kind;
 }
 
@@ -116,6 +154,6 @@ int main(int count, char **arguments)
     for (size_t i = 0; i < COMMANDS; i++)
         if (strcmp(name, commands[i]->name) == 0)
             return run(commands[i], count - 1, arguments + 1);
-    fprintf(stderr, "weir: there is no command \"%s\" (weir --help lists them)\n", name);
+    command_say("there is no command \"%s\" (weir --help lists them)", name);
     return 2;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/number.h"
+#include "common/shown.h"
 #include "profiler/profile_words.h"
 
 // A whole may differ from its parts by this much: a tenth.
@@ -31,7 +32,8 @@ static void add_line(struct linter *linter, const char *place, const char *forma
 {
     char sentence[400];
     vsnprintf(sentence, sizeof sentence, format, arguments);
-    text_add(linter->text, "%s: %s%s\n", linter->name, place, sentence);
+    shown_add(linter->text, "%s: %s%s", linter->name, place, sentence);
+    text_add(linter->text, "\n");
     linter->found.findings++;
 }
 

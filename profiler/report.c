@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/number.h"
+#include "common/shown.h"
 #include "profiler/lint.h"
 #include "profiler/profile_words.h"
 
@@ -13,7 +14,7 @@ static int name_width(const struct profile *profile)
 {
     size_t width = strlen("layer");
     for (size_t i = 0; i < profile->layer_count; i++) {
-        const size_t length = strlen(profile->layers[i].name);
+        const size_t length = shown_width(profile->layers[i].name);
         width = length > width ? length : width;
     }
     return (int)(width > MOST_NAME ? MOST_NAME : width);
@@ -48,7 +49,7 @@ static void add_bytes(struct text *text, const struct profile_layer *layer)
 
 static void add_row(struct text *text, const struct profile_layer *layer, int width)
 {
-    text_add(text, "%-*.*s", width, MOST_NAME, layer->name);
+    shown_add_cell(text, layer->name, (size_t)width, MOST_NAME);
     add_times(text, layer);
     add_bytes(text, layer);
 }
@@ -72,12 +73,12 @@ static struct profile_layer total_of(const struct profile *profile)
 static void add_source(struct text *text, const struct profile *profile)
 {
     const struct profile_source *source = &profile->source;
-    text_add(text, "%s, micro-batch %" PRIu64 ", %s, %s", profile->model, profile->micro_batch, profile->dtype,
-             profile_how_words[source->how]);
+    shown_add(text, "%s, micro-batch %" PRIu64 ", %s, %s", profile->model, profile->micro_batch, profile->dtype,
+              profile_how_words[source->how]);
     if (*source->device)
-        text_add(text, " on %s", source->device);
+        shown_add(text, " on %s", source->device);
     if (*source->clock)
-        text_add(text, " by %s", source->clock);
+        shown_add(text, " by %s", source->clock);
     if (source->repeats > 0)
         text_add(text, ", %" PRIu64 " samples", source->repeats);
     text_add(text, "%s\n\n", source->backward_split_measured ? "" : ", I and W assumed");

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "common/number.h"
+#include "common/shown.h"
 #include "partitioner/explain/explain.h"
 
 static void add_percent(struct text *text, double fraction)
@@ -24,7 +25,7 @@ static void print_head(const struct explanation *explanation, struct text *text)
     const struct sweep_row *unchanged = &explanation->unchanged;
     const uint64_t bound_ns = plan->certificate.lower_bound_ns;
     char time[NUMBER_SIZE];
-    text_add(text, "%s by %s, ", plan->model, plan->schedule);
+    shown_add(text, "%s by %s, ", plan->model, plan->schedule);
     text_add_count(text, plan->ranks, "rank", "ranks");
     text_add(text, ", ");
     text_add_count(text, plan->micro_batches, "micro-batch", "micro-batches");
@@ -48,7 +49,7 @@ static void print_memory_binding(const struct explanation *explanation, struct t
 {
     const struct what_if *limitless = explain_find(explanation, WHAT_IF_NO_MEMORY_LIMIT);
     char peak[NUMBER_SIZE];
-    text_add(text, "What binds is %s: without limits an iteration would take ", explanation->binding_name);
+    shown_add(text, "What binds is %s: without limits an iteration would take ", explanation->binding_name);
     add_percent(text, limitless->gain);
     text_add(text, " less, with %s on rank %u.", bytes_format(limitless->row.found.peak_bytes, peak),
              limitless->row.found.rank);
@@ -65,7 +66,7 @@ static void print_link_binding(const struct explanation *explanation, struct tex
 static void print_layer_binding(const struct explanation *explanation, struct text *text)
 {
     const uint64_t mean = balance_mean_busy_ns(&explanation->balance);
-    text_add(text, "What binds is %s, which no cut divides: alone it is ", explanation->binding_name);
+    shown_add(text, "What binds is %s, which no cut divides: alone it is ", explanation->binding_name);
     add_percent(text, explanation->layer.share);
     text_add(text, " of an iteration, and ");
     add_percent(text, part_of(explanation->layer.ns - mean, mean));
@@ -82,7 +83,7 @@ static void print_work_binding(const struct explanation *explanation, struct tex
         text_add(text, "What binds is the work itself, which is even: no rank has 1 %% more than the average.");
     } else {
         const bool leads = explanation->lead >= 0.005;
-        text_add(text, "What binds is %s, ", explanation->binding_name);
+        shown_add(text, "What binds is %s, ", explanation->binding_name);
         add_percent(text, leads ? explanation->lead : part_of(most - mean, mean));
         text_add(text, leads ? " more than the next rank has." : " more than the average.");
     }
@@ -182,8 +183,8 @@ static void print_layer_and_memory(const struct explanation *explanation, struct
     const struct balance *balance = &explanation->balance;
     const struct rank_load *tightest = &balance->of[balance->tightest];
     char time[NUMBER_SIZE], margin[NUMBER_SIZE], capacity[NUMBER_SIZE];
-    text_add(text, "  largest layer  %s, on stage %u: %s of every iteration, ", explanation->layer.name,
-             explanation->layer.stage, time_format(explanation->layer.ns, time));
+    shown_add(text, "  largest layer  %s, on stage %u: %s of every iteration, ", explanation->layer.name,
+              explanation->layer.stage, time_format(explanation->layer.ns, time));
     add_percent(text, explanation->layer.share);
     text_add(text, ", wherever the model is cut\n");
     text_add(text, "  memory         ");
@@ -202,8 +203,8 @@ static void print_neighbour(const struct explanation *explanation, const struct 
     if (neighbour->kind == NEIGHBOUR_SPARES)
         text_add(text, "  stage %u runs less again: ", neighbour->stage);
     else
-        text_add(text, "  %s from stage %u to stage %u: ", neighbour->layer, neighbour->stage,
-                 neighbour->kind == NEIGHBOUR_GIVES_BACK ? neighbour->stage - 1 : neighbour->stage + 1);
+        shown_add(text, "  %s from stage %u to stage %u: ", neighbour->layer, neighbour->stage,
+                  neighbour->kind == NEIGHBOUR_GIVES_BACK ? neighbour->stage - 1 : neighbour->stage + 1);
     if (neighbour->outcome == NEIGHBOUR_ONLY_LAYER) {
         text_add(text, "it is the stage's only layer\n");
     } else if (neighbour->outcome == NEIGHBOUR_NO_CUT) {

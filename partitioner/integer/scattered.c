@@ -4,6 +4,7 @@
 
 #include "common/arrays.h"
 #include "common/number.h"
+#include "common/shown.h"
 #include "partitioner/objectives/max_load.h"
 
 // What a layer takes on an accelerator of this speed, rounded up, or on a CPU (speed 0).
@@ -145,9 +146,9 @@ static void print_pieces(const struct profile *profile, const uint32_t *device_o
         while (end < profile->layer_count && device_of[end] == d)
             end++;
         if (pieces++ < MOST_PIECES) {
-            text_add(text, "%s%s", pieces > 1 ? ", " : "", profile->layers[v].name);
+            shown_add(text, "%s%s", pieces > 1 ? ", " : "", profile->layers[v].name);
             if (end > v + 1)
-                text_add(text, " .. %s", profile->layers[end - 1].name);
+                shown_add(text, " .. %s", profile->layers[end - 1].name);
         }
         v = end;
     }
@@ -174,7 +175,7 @@ void scattered_print(const struct bottleneck_request *request, const struct scat
     const struct profile *profile = request->profile;
     const struct device_layout *layout = &scattered->layout;
     char buffer[NUMBER_SIZE];
-    text_add(text, "%s by max-load, layers scattered over ", profile->model);
+    shown_add(text, "%s by max-load, layers scattered over ", profile->model);
     text_add_count(text, scattered->devices, "device", "devices");
     text_add(text, "\n\n  device         load  layers\n");
     for (uint32_t d = 0; d < scattered->devices; d++) {

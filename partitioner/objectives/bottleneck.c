@@ -8,6 +8,7 @@
 #include "common/clock.h"
 #include "common/json.h"
 #include "common/number.h"
+#include "common/shown.h"
 #include "partitioner/objectives/objective.h"
 
 const char *const bottleneck_names[] = { "pipedream", "max-load", "tps", NULL };
@@ -375,7 +376,7 @@ static void print_ways(const struct bottleneck_request *request, const struct bo
         }
         if (!name || earlier > 0)
             continue;
-        text_add(text, "%s%u %s", between, count, name);
+        shown_add(text, "%s%u %s", between, count, name);
         between = ", ";
     }
     if (measured > 0 && measured < stage->end - stage->first)
@@ -396,8 +397,8 @@ static void print_stage(const struct bottleneck_request *request, const struct b
     text_add(text, "%5zu  %6u  %8u  %10s  %10s", s, stage->end - stage->first, stage->replicas, time_format(work, time),
              time_format((uint64_t)(stage->load_ns + 0.5), load));
     if (stage->end > stage->first)
-        text_add(text, "  %s to %s", layer_name(request, result, stage->first),
-                 layer_name(request, result, stage->end - 1));
+        shown_add(text, "  %s to %s", layer_name(request, result, stage->first),
+                  layer_name(request, result, stage->end - 1));
     if (stage->on_cpu)
         text_add(text, ", on a CPU");
     else if (stage->group > 1)
@@ -410,7 +411,7 @@ static void print_stage(const struct bottleneck_request *request, const struct b
 static void print_stages(const struct bottleneck_request *request, const struct bottleneck_result *result,
                          struct text *text)
 {
-    text_add(text, "%s by model %s, ", request->profile->model, bottleneck_names[result->model]);
+    shown_add(text, "%s by model %s, ", request->profile->model, bottleneck_names[result->model]);
     text_add_count(text, result->machines_used, "machine", "machines");
     text_add(text, "\n\nstage  layers  replicas     compute        load\n");
     for (size_t s = 0; s < result->stage_count; s++)

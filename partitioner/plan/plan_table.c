@@ -10,10 +10,11 @@
 #include <string.h>
 
 #include "common/number.h"
+#include "common/shown.h"
 #include "partitioner/plan/balance.h"
 #include "partitioner/plan/plan_path.h"
 
-enum { LAYERS_WIDTH = 44, LINE_SIZE = 320, ALIKE = 3, DEVICES_SIZE = 32, STAGES_SIZE = 48 };
+enum { LAYERS_WIDTH = 44, LAYERS_SIZE = 256, LINE_SIZE = 320, ALIKE = 3, DEVICES_SIZE = 32, STAGES_SIZE = 48 };
 
 // --- lines, and runs of them that are alike ----------------------------------------
 
@@ -46,17 +47,19 @@ static const char *stages_format(size_t first, size_t end, char buffer[STAGES_SI
 // --- times --------------------------------------------------------------------------
 
 // "embedding .. block1.mlp (5)", shortened in its middle if it must be.
-static void format_layers(const struct plan *plan, size_t first, size_t end, char buffer[2 * LAYERS_WIDTH])
+static void format_layers(const struct plan *plan, size_t first, size_t end, char buffer[LAYERS_SIZE])
 {
+    enum { ALONE = 36, EACH = 16 };  // columns
+    char one[4 * ALONE + 1], other[4 * EACH + 1];
     const struct plan_stage *stage = &plan->stages[first], *last = &plan->stages[end - 1];
     const uint32_t count = stage->end - stage->first;
     if (count == 0)
-        snprintf(buffer, 2 * LAYERS_WIDTH, "none");
+        snprintf(buffer, LAYERS_SIZE, "none");
     else if (count == 1 && end - first == 1)
-        snprintf(buffer, 2 * LAYERS_WIDTH, "%.36s", stage->layers[0]);
+        shown_cut(stage->layers[0], ALONE, buffer, LAYERS_SIZE);
     else
-        snprintf(buffer, 2 * LAYERS_WIDTH, "%.16s .. %.16s (%u%s)", stage->layers[0], last->layers[count - 1], count,
-                 end - first > 1 ? " each" : "");
+        snprintf(buffer, LAYERS_SIZE, "%s .. %s (%u%s)", shown_cut(stage->layers[0], EACH, one, sizeof one),
+                 shown_cut(last->layers[count - 1], EACH, other, sizeof other), count, end - first > 1 ? " each" : "");
 }
 
 // "3"; "0-7" where they follow each other; else the first few of them: "0,4,8,...".
@@ -96,11 +99,12 @@ static bool is_busiest(const struct plan *plan, size_t s)
 static void format_times(const struct plan *plan, size_t s, char line[LINE_SIZE])
 {
     const struct plan_stage *stage = &plan->stages[s];
-    char f[NUMBER_SIZE], b[NUMBER_SIZE], r[NUMBER_SIZE];
-    snprintf(line, LINE_SIZE, "%10s  %10s  %10s%s%.60s%s", time_format(stage->costs.forward_ns, f),
+    char f[NUMBER_SIZE], b[NUMBER_SIZE], r[NUMBER_SIZE], variant[61];
+    snprintf(line, LINE_SIZE, "%10s  %10s  %10s%s%s%s", time_format(stage->costs.forward_ns, f),
              time_format(stage->costs.backward_ns, b),
              stage->recompute_count ? time_format(stage->costs.recompute_ns, r) : "-",
-             stage->variant ? "  variant " : "", stage->variant ? stage->variant : "",
+             stage->variant ? "  variant " : "",
+             stage->variant ? shown_cut(stage->variant, sizeof variant, variant, sizeof variant) : "",
              is_busiest(plan, s) ? "  < busiest" : "");
 }
 
@@ -118,11 +122,13 @@ static void print_times(const struct plan *plan, struct text *text)
     text_add(text, "  stage  %-*s device           F           B   recompute\n", LAYERS_WIDTH, "layers");
     for (size_t s = 0, end; s < plan->stage_count; s = end) {
         end = run_end(plan, s, format_times_and_count);
-        char layers[2 * LAYERS_WIDTH], stages[STAGES_SIZE], devices[DEVICES_SIZE] = "", line[LINE_SIZE];
+        char layers[LAYERS_SIZE], stages[STAGES_SIZE], devices[DEVICES_SIZE] = "", line[LINE_SIZE];
         format_layers(plan, s, end, layers);
         format_devices(plan, s, end, devices);
         format_times(plan, s, line);
-        text_add(text, "  %5s  %-*s %6s  %s\n", stages_format(s, end, stages), LAYERS_WIDTH, layers, devices, line);
+        text_add(text, "  %5s  ", stages_format(s, end, stages));
+        shown_add_cell(text, layers, LAYERS_WIDTH, SIZE_MAX);
+        text_add(text, " %6s  %s\n", devices, line);
     }
 }
 
@@ -184,6 +190,7 @@ static void print_ranks(const struct balance *balance, struct text *text)
         text_add(text, "  %5u  %-19s %10s", rank, stages.failed ? "" : stages.data,
                  bytes_format(balance->of[rank].peak_bytes, peak));
         add_share(text, balance->of[rank].peak_bytes, balance->of[rank].capacity_bytes);
+        text->failed |= stages.failed;
         text_clear(&stages);
     }
 }
@@ -230,10 +237,10 @@ static void print_recompute(const struct plan *plan, struct text *text)
             const size_t single = count_single(stage, i);
             end = i + (single > FEW ? single : 1);
             const struct segment segment = { stage->recompute[i].first, stage->recompute[end - 1].end };
-            text_add(text, "%s%s %s", i ? "," : "", single > FEW ? " each of" : "",
-                     stage->layers[segment.first - stage->first]);
+            shown_add(text, "%s%s %s", i ? "," : "", single > FEW ? " each of" : "",
+                      stage->layers[segment.first - stage->first]);
             if (segment.end - segment.first > 1)
-                text_add(text, " .. %s", stage->layers[segment.end - 1 - stage->first]);
+                shown_add(text, " .. %s", stage->layers[segment.end - 1 - stage->first]);
         }
         text_add(text, "\n");
     }
@@ -279,9 +286,13 @@ static void print_links(const struct plan *plan, struct text *text)
 {
     enum { MOST_PLACES = 1 << 20 };
     struct plan_path path;
-    if ((uint64_t)plan->stage_count * plan->micro_batches > MOST_PLACES
-        || !plan_path_read(plan, &path, &(struct error){ 0 }))
+    struct error error = { 0 };
+    if ((uint64_t)plan->stage_count * plan->micro_batches > MOST_PLACES)
         return;
+    if (!plan_path_read(plan, &path, &error)) {
+        text->failed |= error.kind == ERROR_MACHINE;
+        return;
+    }
     if (path.links_ns > path.run_ns / 10) {
         text_add(text, " Links take ");
         add_percent(text, (double)path.links_ns, (double)path.run_ns);
@@ -318,12 +329,12 @@ static void print_margin(const struct balance *balance, struct text *text)
 static void print_other_measure(const struct certificate *certificate, struct text *text)
 {
     char value[NUMBER_SIZE], bound[NUMBER_SIZE];
-    text_add(text, " It was made for, or priced by, another measure, %s: %s there, ", certificate->objective,
-             time_format(certificate->value_ns, value));
+    shown_add(text, " It was made for, or priced by, another measure, %s: %s there, ", certificate->objective,
+              time_format(certificate->value_ns, value));
     if (certificate->proved)
         text_add(text, "proved least.\n");
     else if (certificate->lower_bound_ns == 0)
-        text_add(text, "without a bound: %s.\n", certificate->stopped);
+        shown_add(text, "without a bound: %s.", certificate->stopped), text_add(text, "\n");
     else
         text_add(text, "and none loads less than %s.\n", time_format(certificate->lower_bound_ns, bound));
 }
@@ -340,7 +351,7 @@ static void print_certificate(const struct certificate *certificate, struct text
         return;
     }
     if (certificate->lower_bound_ns == 0) {
-        text_add(text, " No bound: %s.\n", certificate->stopped);
+        shown_add(text, " No bound: %s.", certificate->stopped), text_add(text, "\n");
         return;
     }
     text_add(text, " It is at most ");
@@ -368,9 +379,11 @@ static void print_sense(const struct plan *plan, const struct balance *balance, 
 void plan_print(const struct plan *plan, struct text *text)
 {
     struct balance balance;
-    const bool has_balance = balance_read(plan, &balance, &(struct error){ 0 });
+    struct error error = { 0 };
+    const bool has_balance = balance_read(plan, &balance, &error);
+    text->failed |= error.kind == ERROR_MACHINE;
     const bool shares_ranks = has_balance && balance.shares_ranks;
-    text_add(text, "%s by %s: ", plan->model, plan->schedule);
+    shown_add(text, "%s by %s: ", plan->model, plan->schedule);
     text_add_count(text, plan->ranks, "rank", "ranks");
     text_add(text, ", ");
     text_add_count(text, plan->micro_batches, "micro-batch", "micro-batches");

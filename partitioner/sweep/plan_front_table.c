@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "common/number.h"
+#include "common/shown.h"
 #include "partitioner/sweep/plan_front.h"
 
 enum { MOST_STAGES = 8 };
@@ -59,7 +60,7 @@ static void print_sense(const struct plan_front *front, struct text *text)
 void front_print(const struct plan_front *front, struct text *text)
 {
     const struct search_request *search = front->request->search;
-    text_add(text, "%s by %s: time against memory, ", search->profile->model, search->schedule);
+    shown_add(text, "%s by %s: time against memory, ", search->profile->model, search->schedule);
     text_add_count(text, search->micro_batches, "micro-batch", "micro-batches");
     text_add(text, ", %s\n\n", optimizer_names[search->holding.optimizer]);
     text_add(text, "  devices   peak each   iteration        gap  layers of each stage (+ of them run again)\n");

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/number.h"
+#include "common/shown.h"
 #include "partitioner/sweep/sweep.h"
 
 static const char *const headings[] = {
@@ -44,8 +45,10 @@ static void print_row(const struct sweep_row *row, struct text *text)
     }
     const char mark = row->is_best ? '*' : row->is_on_front ? '+' : ' ', best_of_m = row->is_best_of_m ? 'm' : ' ';
     const char simulated = row->found.outcome == SWEEP_PLANNED && row->only_simulated ? 'x' : ' ';
-    text_add(text, "%c%c%c %-14s %3u %3u %5u  %10s  %10s  %7s  %10s  %7s  %s\n", mark, best_of_m, simulated, row->schedule,
-             row->ranks, row->chunks, row->micro_batches, iteration, each, bubble, peak, gap, row->reason);
+    text_add(text, "%c%c%c %-14s %3u %3u %5u  %10s  %10s  %7s  %10s  %7s  ", mark, best_of_m, simulated, row->schedule,
+             row->ranks, row->chunks, row->micro_batches, iteration, each, bubble, peak, gap);
+    shown_add(text, "%s", row->reason);
+    text_add(text, "\n");
 }
 
 static void print_class(const struct sweep *sweep, const struct sweep_row **rows, enum sweep_class class,
@@ -121,7 +124,7 @@ void sweep_print(const struct sweep *sweep, struct text *text)
     size_t counts[4] = { 0 };
     for (size_t i = 0; i < sweep->count; i++)
         counts[sweep->rows[i].found.outcome]++;
-    text_add(text, "%s on up to %zu devices, ", sweep->model, sweep->cluster->device_count);
+    shown_add(text, "%s on up to %zu devices, ", sweep->model, sweep->cluster->device_count);
     holding_say(&sweep->holding, text);
     text_add(text, ": of %zu requests %zu fit, %zu do not fit, %zu cannot be", sweep->count, counts[SWEEP_PLANNED],
              counts[SWEEP_DOES_NOT_FIT], counts[SWEEP_REFUSED]);
@@ -142,12 +145,14 @@ void sweep_print(const struct sweep *sweep, struct text *text)
     print_sense(sweep, text);
 }
 
-// A reason may hold commas and quotes.
+// A reason may hold commas, quotes and what names hold.
 static void write_quoted(const char *value, struct text *text)
 {
     text_add(text, "\"");
-    for (const char *at = value; *at; at++)
-        text_add(text, *at == '"' ? "\"\"" : "%c", *at);
+    for (const char *at = value, *end; *at; at = end) {
+        end = strchrnul(at + 1, '"');
+        shown_add(text, "%s%.*s", *at == '"' ? "\"" : "", (int)(end - at), at);
+    }
     text_add(text, "\"");
 }
 

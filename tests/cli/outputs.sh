@@ -49,7 +49,7 @@ done
 
 echo "# ended at any moment"
 for signal in INT TERM; do
-    for trial in {1..15}; do
+    for trial in {1..8}; do
         printf 'of before\n' > file
         env --default-signal=INT weir simulate ../plan.json --format html -o file & child=$!
         sleep 0.0$((RANDOM % 4))$((RANDOM % 10))
