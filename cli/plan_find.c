@@ -17,7 +17,7 @@ static int print(const struct shared_options *output, const struct plan *plan, c
     struct text table = { 0 };
     const char *more = said->length ? said->data : "";
     if (plan_output_is_document(output)) {
-        fprintf(stderr, "%s", *more ? more + 1 : "");  // without the empty line in front
+        fprintf(stderr, "%s", *more && !said->failed ? more + 1 : "");  // without the empty line in front
     } else {
         plan_print(plan, &table);
         text_add(&table, "%s", more);

@@ -220,9 +220,15 @@ bool plan_output_is_document(const struct shared_options *output)
 
 int plan_output_document(struct text *document, const struct shared_options *output, struct text *table, int code)
 {
-    if (plan_output_is_document(output)) {
+    struct error error = { 0 };
+    if (plan_output_is_document(output) && text_ok(table, "what is said of a plan", &error)) {
         text_clear(table);
         return command_write(document, output->output, code);
+    }
+    if (error.kind != ERROR_NONE) {
+        text_clear(document);
+        text_clear(table);
+        return command_fail(&error);
     }
     if (output->output) {
         const int failed = command_write(document, output->output, 0);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/command.h"
 #include "cli/plan_use.h"
 #include "common/json.h"
 #include "common/number.h"
@@ -57,15 +58,17 @@ error_t subject_option(int key, char *argument, struct subject_options *options,
 // --- schedules ------------------------------------------------------------------
 
 // The document says itself what it is. What is no document at all is left to the
-// schedule's reader to refuse.
-static bool is_plan(const char *text, size_t length)
+// schedule's reader to refuse; an error only without memory.
+static bool is_plan(const char *text, size_t length, const char *name, struct error *error)
 {
-    struct error ignored = { 0 };
-    struct json_document *document = json_parse(text, length, "", &ignored);
+    struct error why = { 0 };
+    struct json_document *document = json_parse(text, length, name, &why);
     if (!document)
-        return false;
+        return why.kind == ERROR_MACHINE && error_set_kind(error, why.kind, "%s", why.text);
     struct json root = json_root(document);
     const bool plan = strcmp(json_string(&root, "format"), "weir.plan") == 0;
+    if (!json_ok(document, &why) && why.kind == ERROR_MACHINE)
+        error_set_kind(error, why.kind, "%s", why.text);
     json_free(document);
     return plan;
 }
@@ -97,8 +100,9 @@ static bool load_costs(const struct subject_options *options, struct costs *cost
         return error_at(error, "--cost");
     const bool good = csv_is_likely(text, length)
                         ? error_set(error, "--cost: %s: is PyTorch's CSV, which has no costs", options->cost)
-                    : is_plan(text, length) ? take_plans_costs(text, length, options->cost, costs, error)
-                                            : costs_read(text, length, options->cost, costs, error);
+                    : is_plan(text, length, options->cost, error)
+                        ? take_plans_costs(text, length, options->cost, costs, error)
+                        : error->kind == ERROR_NONE && costs_read(text, length, options->cost, costs, error);
     free(text);
     return good;
 }
@@ -148,8 +152,8 @@ static struct schedule *read_csv(const char *text, size_t length, const char *na
     size_t passed_over;
     struct schedule *schedule = csv_read(text, length, name, &passed_over, error);
     if (passed_over)
-        fprintf(stderr, "weir: %s: %zu cell%s of UNSHARD, RESHARD or WAIT passed over\n", name, passed_over,
-                passed_over == 1 ? "" : "s");
+        command_say("%s: %zu cell%s of UNSHARD, RESHARD or WAIT passed over", name, passed_over,
+                    passed_over == 1 ? "" : "s");
     return schedule;
 }
 
@@ -257,15 +261,16 @@ bool subject_load(const struct subject_options *given, struct subject *subject, 
         return false;
     struct subject_options options = *given;
     options.file = name_of(given->file);
-    bool good;
-    if (is_plan(text, length))
+    const bool has_plan = is_plan(text, length, options.file, error);
+    bool good = error->kind == ERROR_NONE;
+    if (good && has_plan)
         good = read_plan(&options, text, length, subject, error);
-    else if (options.shared.micro_batches)
+    else if (good && options.shared.micro_batches)
         good = error_set(error, "%s: is a schedule, whose micro-batches are its own: leave --micro-batches out",
                          options.file);
-    else if (options.shared.schedule)
+    else if (good && options.shared.schedule)
         good = error_set(error, "%s: is a schedule itself: leave --schedule out", options.file);
-    else
+    else if (good)
         good = read_schedule(&options, text, length, subject, error);
     if (!good)
         import_hint(text, length, options.file, error);

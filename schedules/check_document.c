@@ -58,6 +58,7 @@ static void write_cycle(struct json_writer *writer, const char *cycle)
         struct text line = { 0 };
         text_add_bytes(&line, cycle, length);
         json_put_string(writer, NULL, line.data ? line.data : "");
+        writer->text->failed |= line.failed;
         text_clear(&line);
         cycle = end ? end + 2 : NULL;
     }

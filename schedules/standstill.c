@@ -169,8 +169,9 @@ bool standstill_error(const struct schedule *schedule, const size_t *positions, 
     struct text who = { 0 };
     standstill_describe(schedule, positions, found.rank, &who);
     char buffer[ACTION_SIZE];
-    error_set_kind(error, ERROR_ANSWER, "rank %u, position %zu, %s: %s (%s)", found.rank, found.position,
-                   action_format(found.action, buffer), found.reason, who.data ? who.data : "");
+    if (text_ok(&who, "what is said of a rank", error))
+        error_set_kind(error, ERROR_ANSWER, "rank %u, position %zu, %s: %s (%s)", found.rank, found.position,
+                       action_format(found.action, buffer), found.reason, who.data ? who.data : "");
     text_clear(&who);
     return false;
 }

@@ -163,22 +163,24 @@ static bool say_rank(struct cut_problem *problem, const struct cut_state *state,
     const char *why = *certain ? "" : context_why(problem->context, "");
     add_stages(problem, state, worst, &stages);
     lone_layer_say(problem, &layer, &alone);
-    if (was_certain && problem->schedule.is_alone && problem->stages == problem->ranks)
-        say_stage(problem, state, worst, was_certain, alone.data && !alone.failed ? alone.data : "", error);
-    else
+    const bool good = text_ok(&stages, "what is said of a rank", error)
+                   && text_ok(&alone, "what is said of a layer", error);
+    if (good && was_certain && problem->schedule.is_alone && problem->stages == problem->ranks)
+        say_stage(problem, state, worst, was_certain, alone.data ? alone.data : "", error);
+    else if (good)
         error_set_kind(error, ERROR_ANSWER,
                    "%s: in the one that lacks least, rank %u (%.150s) lacks %s%s of memory with recomputation, of the %s"
                    " of %.40s%s%s%s",
                    all_tried && was_certain ? "no plan fits, all were tried"
                    : *certain ? "no plan fits" : "no plan that fits was found",
-                   worst, stages.data && !stages.failed ? stages.data : "", was_certain ? "" : "about ",
+                   worst, stages.data ? stages.data : "", was_certain ? "" : "about ",
                    bytes_format(state->lacks_bytes[worst], lack),
                    bytes_format(problem->devices.capacity[problem->schedule.leader[worst]], has),
                    request->cluster->devices[problem->devices.group[problem->devices.group_at[worst]]].name,
-                   alone.data && !alone.failed ? alone.data : "", why[0] ? "; the search ended early: " : "", why);
+                   alone.data ? alone.data : "", why[0] ? "; the search ended early: " : "", why);
     text_clear(&stages);
     text_clear(&alone);
-    return true;
+    return good;
 }
 
 bool cut_explain_shortage(struct cut_problem *problem, struct cut_state *best, bool all_tried, bool *certain,

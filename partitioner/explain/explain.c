@@ -101,7 +101,7 @@ static double gain_of_dividing(const struct explanation *explanation)
     return (double)(ns - mean_ns) / (double)explanation->plan->iteration_ns;
 }
 
-static void name_binding(struct explanation *explanation)
+static bool name_binding(struct explanation *explanation, struct error *error)
 {
     const struct balance *balance = &explanation->balance;
     const struct path_link *slowest = explanation->path.slowest;
@@ -119,12 +119,14 @@ static void name_binding(struct explanation *explanation)
         text_add(&name, "the work of ");
         balance_name_rank(balance, balance->busiest, &name);
     }
-    snprintf(explanation->binding_name, sizeof explanation->binding_name, "%s", name.failed ? "" : name.data);
+    const bool good = text_ok(&name, "an explanation", error);
+    snprintf(explanation->binding_name, sizeof explanation->binding_name, "%s", good ? name.data : "");
     text_clear(&name);
+    return good;
 }
 
 // What binds is the constraint with the largest gain; it leads by what it has more than the next.
-static void find_binding(struct explanation *explanation)
+static bool find_binding(struct explanation *explanation, struct error *error)
 {
     const double gains[] = {
         [BINDING_STAGE] = LEAST_GAIN,
@@ -147,7 +149,7 @@ static void find_binding(struct explanation *explanation)
         const uint64_t behind = balance_next_busy_ns(balance), busy = balance->of[balance->busiest].busy_ns;
         explanation->lead = behind > 0 ? (double)(busy - behind) / (double)behind : 0;
     }
-    name_binding(explanation);
+    return name_binding(explanation, error);
 }
 
 // --- the whole -----------------------------------------------------------------------------
@@ -195,8 +197,7 @@ static bool fill(const struct explain_request *request, struct explanation *expl
         return false;
     if (request->interrupted && *request->interrupted)
         snprintf(explanation->stopped, sizeof explanation->stopped, "interrupted");
-    find_binding(explanation);
-    return true;
+    return find_binding(explanation, error);
 }
 
 struct explanation *explain_plan(const struct explain_request *request, struct error *error)

@@ -206,7 +206,11 @@ static bool explain(struct layout_search *search, const struct layouts *tried, s
     const char *stopped = stopped_by(search);
     if (search->bound_ns != UINT64_MAX)
         say_open(stopped, tried->count > 0, &open);
-    const char *more = open.data && !open.failed ? open.data : "";
+    if (!text_ok(&open, "what is said of a search", error)) {
+        text_clear(&open);
+        return false;
+    }
+    const char *more = open.data ? open.data : "";
     if (search->nearest.count == 0 && search->refused.kind != ERROR_NONE) {
         *error = search->refused;
         text_clear(&open);
