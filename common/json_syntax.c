@@ -12,6 +12,7 @@ enum { MOST_DIGITS = 60 };
 struct scan {
     const char *text, *at, *end;
     const char *fault;
+    size_t values;  // and keys
     unsigned levels;
     char open[JSON_MOST_LEVELS];  // '{' or '[' per level
 };
@@ -160,6 +161,13 @@ static bool scan_scalar(struct scan *scan)
     return c == '"' ? scan_string(scan) : c == '-' || is_digit(c) ? scan_number(scan) : scan_word(scan);
 }
 
+static bool count_another(struct scan *scan)
+{
+    scan->values++;
+    return scan->values <= JSON_MOST_VALUES
+        || fault(scan, "more than 4,194,304 keys and values, which no document needs");
+}
+
 // A key and its colon.
 static bool scan_key(struct scan *scan)
 {
@@ -168,7 +176,7 @@ static bool scan_key(struct scan *scan)
         return fault(scan, "the text ends inside an object");
     if (peek(scan, 0) != '"')
         return fault(scan, "a key in double quotes is expected");
-    if (!scan_string(scan))
+    if (!count_another(scan) || !scan_string(scan))
         return false;
     skip_space(scan);
     if (peek(scan, 0) != ':')
@@ -183,6 +191,8 @@ static bool scan_value(struct scan *scan)
     for (;;) {
         skip_space(scan);
         const char c = peek(scan, 0);
+        if (!count_another(scan))
+            return false;
         if (c != '{' && c != '[')
             return scan_scalar(scan);
         if (scan->levels == JSON_MOST_LEVELS)

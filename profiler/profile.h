@@ -14,8 +14,9 @@
 #include "common/hash.h"
 #include "common/text.h"
 
-// More layers than this is a mistake: the largest known graphs have thousands.
-enum { PROFILE_MOST_LAYERS = 1 << 20, PROFILE_MOST_DEVICES = 1 << 16 };
+// More layers than this is a mistake: the largest known graphs have thousands. A document of so many has fewer keys
+// and values than json_syntax.h lets through.
+enum { PROFILE_MOST_LAYERS = 1 << 17, PROFILE_MOST_DEVICES = 1 << 16 };
 
 // Whether a layer's backward needs its input: never, for W only, for I and W.
 enum input_kept { INPUT_KEPT_NONE, INPUT_KEPT_WEIGHT, INPUT_KEPT_BOTH };

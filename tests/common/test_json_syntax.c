@@ -183,9 +183,36 @@ static void bytes_behind_the_end_are_not_looked_at(void **state)
     }
 }
 
+// A list of `items` numbers, which is a value more.
+static bool check_list(size_t items, struct error *error)
+{
+    char *text = malloc(2 * items + 1);
+    assert_non_null(text);
+    for (size_t i = 0; i < items; i++)
+        memcpy(text + 2 * i, ",0", 2);
+    text[0] = '[';
+    text[2 * items] = ']';
+    const bool good = json_syntax_check(text, 2 * items + 1, "x", error);
+    free(text);
+    return good;
+}
+
+static void more_values_than_any_document_needs_are_refused(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    assert_good(check_list(JSON_MOST_VALUES - 1, &error), error);
+    assert_false(check_list(JSON_MOST_VALUES, &error));
+    assert_error(error, "x: line 1, column 8388608: more than 4,194,304 keys and values, which no document needs");
+    struct error again = { 0 };
+    assert_false(check_list(20000000, &again));
+    assert_error(again, error.text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(more_values_than_any_document_needs_are_refused),
         cmocka_unit_test(random_tokens_are_judged_as_the_grammar_says),
         cmocka_unit_test(damaged_documents_are_judged_as_the_grammar_says),
         cmocka_unit_test(bytes_behind_the_end_are_not_looked_at),

@@ -89,7 +89,7 @@ static struct bad_row {
     { "refused: no rate", "25000000000.0", "0.25", "g.json: bandwidth: is less than a byte per second" },
     { "refused: no memory", "8589934592.0", "0.25", "g.json: maxMemoryPerDevice: is less than a byte" },
     { "refused: a node twice", "\"id\": 1,", "\"id\": 0,", "g.json: nodes[1].id: is 0, as nodes[0] is already" },
-    { "refused: no node", "\"nodes\": [", "\"nodes\": [], \"rest\": [", "g.json: nodes: holds 0 nodes (1 to 1048576)" },
+    { "refused: no node", "\"nodes\": [", "\"nodes\": [], \"rest\": [", "g.json: nodes: holds 0 nodes (1 to 131072)" },
     { "refused: a missing field", "\"timePerSample\": 0.03, ", "",
       "g.json: nodes[1].TMPCs.1[0].timePerSample: is missing" },
     { "refused: a negative size", "\"memoryUsageA\": 500.0", "\"memoryUsageA\": -1",

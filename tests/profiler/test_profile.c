@@ -193,7 +193,7 @@ static void a_model_has_at_least_one_layer(void **state)
         "\"whole_ns\": 0, \"backward_split\": \"assumed\"}, \"layers\": []}";
     struct error error = { 0 };
     assert_null(profile_read(text, strlen(text), "p.json", &error));
-    assert_error(error, "p.json: layers: holds 0 layers (1 to 1048576)");
+    assert_error(error, "p.json: layers: holds 0 layers (1 to 131072)");
 }
 
 // --- cuts -------------------------------------------------------------------------
