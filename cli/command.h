@@ -47,6 +47,10 @@ void command_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 // The same of an error; returns the exit code of the error's kind.
 int command_fail(const struct error *error);
 
+// Puts in front of a refusal of input what it is about, "FILE: ..." or "FILE with OTHER: ...", unless it names an
+// option or one of the two already; `other` may be NULL. Returns false.
+bool command_name_files(struct error *error, const char *file, const char *other);
+
 // From now on Ctrl-C makes this 1, and a second one ends the program.
 const volatile sig_atomic_t *command_interrupted(void);
 

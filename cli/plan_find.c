@@ -103,13 +103,13 @@ static int find(const struct plan_finding *finding, struct plan_request *request
                 struct error *error)
 {
     if (!stability_check(finding->stability, request->profile, error))
-        return command_fail(error);
+        return plan_request_fail(finding->plan, finding->stability->keep, error);
     struct error found_none = { 0 };
     struct text said = { 0 };
     const uint64_t began_ns = clock_now_ns();
     struct plan *plan = search(&request->request, &found_none);
     const bool good = stability_judge(finding->stability, &request->request, kept, &found_none, &plan, &said, error);
-    int code = good ? print(finding->output, plan, &said) : command_fail(error);
+    int code = good ? print(finding->output, plan, &said) : plan_request_fail(finding->plan, finding->stability->keep, error);
     text_clear(&said);
     if (code == 0 && finding->second_opinion)
         code = print_second_opinion(&request->request, plan, finding->output, error);
@@ -142,7 +142,7 @@ static int find_like(const struct plan_finding *finding, const struct plan *kept
     struct question of = { .replicas = NULL };
     const struct plan_defaults defaults = defaults_of(finding, kept);
     if (!plan_request_load(finding->plan, &defaults, &request, error))
-        return command_fail(error);
+        return plan_request_fail(finding->plan, finding->stability->keep, error);
     if (strcmp(kept->schedule, request.request.schedule) == 0 && question_of(kept, request.profile, &of, &ignored))
         plan_request_free_like(kept, &of, &request.request);
     const int code = find(finding, &request, kept, error);
@@ -155,7 +155,7 @@ static int find_asked(const struct plan_finding *finding, const struct plan *kep
 {
     struct plan_request request;
     if (!plan_request_load(finding->plan, NULL, &request, error))
-        return command_fail(error);
+        return plan_request_fail(finding->plan, NULL, error);
     const int code = find(finding, &request, kept, error);
     plan_request_clear(&request);
     return code;

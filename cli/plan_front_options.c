@@ -125,8 +125,8 @@ static int print(const struct front_options *given, const struct plan_front *fro
     return command_write(&text, NULL, 0);
 }
 
-static int find(const struct front_options *given, const struct search_request *request,
-                const struct shared_options *output)
+static int find(const struct front_options *given, const struct plan_options *plan,
+                const struct search_request *request, const struct shared_options *output)
 {
     struct error error = { 0 };
     struct progress progress = { 0 };
@@ -135,7 +135,7 @@ static int find(const struct front_options *given, const struct search_request *
     struct plan_front *front = front_find(&asked, &error);
     progress_end(&progress);
     plan_search_blame_deadline(request->limits.deadline_ns, &error);
-    const int code = front ? print(given, front, output) : command_fail(&error);
+    const int code = front ? print(given, front, output) : plan_request_fail(plan, NULL, &error);
     front_free(front);
     return code;
 }
@@ -145,8 +145,8 @@ int front_run(const struct front_options *given, const struct plan_options *plan
     struct error error = { 0 };
     struct plan_request request;
     if (!plan_request_load(plan, NULL, &request, &error))
-        return command_fail(&error);
-    const int code = find(given, &request.request, output);
+        return plan_request_fail(plan, NULL, &error);
+    const int code = find(given, plan, &request.request, output);
     plan_request_clear(&request);
     return code;
 }

@@ -198,15 +198,15 @@ static bool find_best(const struct plan *plan, const struct search_request *requ
     return *best || why.kind == ERROR_ANSWER || error_set_kind(error, why.kind, "%s", why.text);
 }
 
-static int judge(struct plan *plan, const struct search_request *request, struct text *differences,
-                 const struct shared_options *output)
+static int judge(const struct given_plan *given, struct plan *plan, const struct search_request *request,
+                 struct text *differences, const struct shared_options *output)
 {
     struct error error = { 0 };
     struct plan_excess excess;
     struct plan *best = NULL;
     struct search_freedom free;
     if (!plan_find_excess(plan, plan->cluster, &excess, &error) || !find_best(plan, request, &best, &free, &error))
-        return command_fail(&error);
+        return plan_request_fail(given->options, given->plan, &error);
     const bool fits = excess.lacks_bytes == 0;
     const struct certificate none = { .by = BY_ENUMERATION };
     plan_certify_by(plan, best ? &best->certificate : &none, fits);
@@ -259,7 +259,8 @@ static int run_file(const struct given_plan *given, const struct shared_options 
     bool good = plan != NULL;
     if (good && (!handmade->whole || is_as_it_was(given->options)))
         good = handmade_compare(handmade, plan, &differences, &error);
-    const int code = good ? judge(plan, &request.request, &differences, output) : command_fail(&error);
+    const int code = good ? judge(given, plan, &request.request, &differences, output)
+                          : plan_request_fail(given->options, given->plan, &error);
     text_clear(&differences);
     plan_free(plan);
     plan_request_clear(&request);
@@ -272,10 +273,11 @@ static int run_counts(const struct given_plan *given, const struct shared_option
     struct error error = { 0 };
     struct plan_request request;
     if (!plan_request_load(given->options, NULL, &request, &error))
-        return command_fail(&error);
+        return plan_request_fail(given->options, NULL, &error);
     struct text differences = { 0 };
     struct plan *plan = handmade_count(given->cuts, given->recompute, &request.request, &error);
-    const int code = plan ? judge(plan, &request.request, &differences, output) : command_fail(&error);
+    const int code = plan ? judge(given, plan, &request.request, &differences, output)
+                          : plan_request_fail(given->options, given->plan, &error);
     plan_free(plan);
     plan_request_clear(&request);
     return code;

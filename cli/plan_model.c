@@ -169,9 +169,9 @@ static struct bottleneck_result *search(const struct bottleneck_request *request
 // --- what is printed and written -------------------------------------------------------
 
 // The table, which is freed, and the document of what it is about, where that is asked for.
-static int print_result(const struct bottleneck_request *request, const struct bottleneck_result *result,
-                        const struct holding *holding, const struct shared_options *output, struct text *table,
-                        struct error *error)
+static int print_result(const struct model_options *given, const struct bottleneck_request *request,
+                        const struct bottleneck_result *result, const struct holding *holding,
+                        const struct shared_options *output, struct text *table, struct error *error)
 {
     if (!output->json && !output->output)
         return command_write(table, NULL, 0);
@@ -185,7 +185,7 @@ static int print_result(const struct bottleneck_request *request, const struct b
     if (!plan || !plan_find_excess(plan, plan->cluster, &excess, error)) {
         plan_free(plan);
         text_clear(table);
-        return command_fail(error);
+        return plan_request_fail(given->options, given->by_hand->plan, error);
     }
     if (excess.lacks_bytes > 0) {
         struct text says = { 0 };
@@ -207,34 +207,34 @@ static int run_given(const struct model_options *given, struct bottleneck_reques
     struct bottleneck_result *plan = make_given(given, request, error);
     if (!plan || !bottleneck_value(request, plan, error)) {
         bottleneck_free(plan);
-        return command_fail(error);
+        return plan_request_fail(given->options, given->by_hand->plan, error);
     }
     struct error found_none = { 0 };
     struct bottleneck_result *best = search(request, &found_none);
     int code;
     if (!best && found_none.kind == ERROR_MACHINE) {
-        code = command_fail(&found_none);
+        code = plan_request_fail(given->options, given->by_hand->plan, &found_none);
     } else {
         struct text table = { 0 };
         bottleneck_certify_by(plan, best);
         bottleneck_print_given(request, plan, best, &table);
-        code = print_result(request, plan, holding, output, &table, error);
+        code = print_result(given, request, plan, holding, output, &table, error);
     }
     bottleneck_free(best);
     bottleneck_free(plan);
     return code;
 }
 
-static int run_search(const struct bottleneck_request *request, const struct holding *holding,
-                      const struct shared_options *output, struct error *error)
+static int run_search(const struct model_options *given, const struct bottleneck_request *request,
+                      const struct holding *holding, const struct shared_options *output, struct error *error)
 {
     struct bottleneck_result *result = search(request, error);
     plan_search_blame_deadline(request->until_ns, error);
     if (!result)
-        return command_fail(error);
+        return plan_request_fail(given->options, NULL, error);
     struct text table = { 0 };
     bottleneck_print(request, result, &table);
-    const int code = print_result(request, result, holding, output, &table, error);
+    const int code = print_result(given, request, result, holding, output, &table, error);
     bottleneck_free(result);
     return code;
 }
@@ -287,7 +287,7 @@ static int run_scattered(const struct model_options *given, const struct bottlen
     progress_end(request->listener.self);
     plan_search_blame_deadline(request->until_ns, error);
     if (!good)
-        return command_fail(error);
+        return plan_request_fail(given->options, NULL, error);
     struct text table = { 0 };
     scattered_print(request, &scattered, &table);
     scattered_clear(&scattered);
@@ -301,14 +301,14 @@ int model_run(const struct model_options *given, const struct shared_options *ou
     // The models know no schedule; their plans run by PipeDream's.
     const struct plan_defaults defaults = { .document = "--model", .schedule = "pipedream", .micro_batches = 1 };
     if (!plan_request_load(given->options, &defaults, &loaded, &error))
-        return command_fail(&error);
+        return plan_request_fail(given->options, NULL, &error);
     // A line of progress once it takes longer than a second.
     struct progress progress = { .not_before_ns = clock_now_ns() + 1000000000 };
     struct bottleneck_request request = make_request(given, &loaded, &progress);
     const struct holding *holding = &loaded.request.holding;
     const int code = given->is_scattered                  ? run_scattered(given, &request, output, &error)
                    : given_plan_is_asked(given->by_hand) ? run_given(given, &request, holding, output, &error)
-                                                         : run_search(&request, holding, output, &error);
+                                                         : run_search(given, &request, holding, output, &error);
     plan_request_clear(&loaded);
     return code;
 }

@@ -7,6 +7,7 @@
 #include "cli/plan_use.h"
 #include "common/json.h"
 #include "common/number.h"
+#include "profiler/cluster_synopsis.h"
 
 enum { KEY_BUDGET = KEY_OWN, KEY_DEADLINE, KEY_PIN };
 
@@ -191,6 +192,14 @@ void plan_request_clear(struct plan_request *request)
     if (!request->cluster_is_borrowed)
         cluster_free(request->cluster);
     *request = (struct plan_request){ .profile = NULL };
+}
+
+int plan_request_fail(const struct plan_options *given, const char *document, struct error *error)
+{
+    const char *cluster = given->shared.cluster;
+    const char *other = document ? document : cluster && !cluster_is_synopsis(cluster) ? cluster : NULL;
+    command_name_files(error, given->profile, other);
+    return command_fail(error);
 }
 
 // Pins are for stages that are given: with them it has the plan's own replicas, devices and variants, or those it says.

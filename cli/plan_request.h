@@ -64,6 +64,10 @@ bool plan_request_load(const struct plan_options *options, const struct plan_def
                        struct plan_request *request, struct error *error);
 void plan_request_clear(struct plan_request *request);
 
+// command_fail() of what was loaded so: a refusal names the profile, and the document of a plan (NULL: the cluster's
+// file, if there is one) with it.
+int plan_request_fail(const struct plan_options *given, const char *document, struct error *error);
+
 // Makes a search free in what the plan has chosen and the request does not say: replicas,
 // devices, variants. `of` is the plan's question, from which the request then borrows.
 void plan_request_free_like(const struct plan *plan, const struct question *of, struct search_request *request);

@@ -296,7 +296,7 @@ static bool train(void *self, const struct run_place *place, bool speaks, struct
     const bool trained = train_plan(task->plan, task->model, &settings, &result, error);
     text_data_clear(&data);
     if (!trained)
-        return false;
+        return command_name_files(error, given->plan, NULL);
     struct text text = { 0 };
     bool good = true;
     if (speaks) {

@@ -100,7 +100,7 @@ static bool verify(void *self, const struct run_place *place, bool speaks, struc
     const struct given *given = verifying->given;
     struct verification result;
     if (!verify_plan(verifying->plan, verifying->model, place, (uint32_t)given->steps, given->seed, &result, error))
-        return false;
+        return command_name_files(error, given->plan, NULL);
     if (!result.equal)
         atomic_store(&verifying->differs, true);
     if (speaks)
@@ -117,6 +117,8 @@ static int run(int count, char **arguments)
     struct plan *plan = plan_load(given.plan, &error);
     const bool belongs = plan && plan_use_in_run(plan, given.plan, NULL, &error);
     struct model *model = belongs ? model_from_spec(plan->model, plan_precision(plan), &error) : NULL;
+    if (belongs && !model)
+        command_name_files(&error, given.plan, NULL);
     struct verifying verifying = { .given = &given, .plan = plan, .model = model };
     const struct ranks_request request = { .command = "verify", .plan = plan, .device = given.device,
                                            .seed = given.seed, .steps = given.steps, .verbose = given.verbose,

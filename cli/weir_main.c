@@ -94,6 +94,18 @@ int command_fail(const struct error *error)
     return error->kind == ERROR_NONE ? ERROR_MACHINE : (int)error->kind;
 }
 
+bool command_name_files(struct error *error, const char *file, const char *other)
+{
+    const char *names[2] = { file, other };
+    for (size_t i = 0; i < 2; i++)
+        if (names[i] && strcmp(names[i], "-") == 0)
+            names[i] = "standard input";
+    const bool is_named = strstr(error->text, names[0]) || (other && strstr(error->text, names[1]));
+    if (error->kind != ERROR_INPUT || is_named || strncmp(error->text, "--", 2) == 0)
+        return false;
+    return other ? error_at(error, "%s with %s", names[0], names[1]) : error_at(error, "%s", names[0]);
+}
+
 static volatile sig_atomic_t interrupted;
 
 static void interrupt(int signal_number)
