@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "cli/command.h"
+#include "cli/out_of_memory.h"
 #include "common/shown.h"
 
 // In the order in which one meets them.
@@ -150,6 +151,7 @@ static int run(const struct command *command, int count, char **arguments)
 int main(int count, char **arguments)
 {
     atexit(flush_output);
+    out_of_memory_say();
     if (count < 2) {
         print_help(stderr);
         return 2;
