@@ -108,6 +108,8 @@ static int find(const struct plan_finding *finding, struct plan_request *request
     struct text said = { 0 };
     const uint64_t began_ns = clock_now_ns();
     struct plan *plan = search(&request->request, &found_none);
+    if (found_none.kind == ERROR_MACHINE)  // no reason to keep another plan
+        return command_fail(&found_none);
     const bool good = stability_judge(finding->stability, &request->request, kept, &found_none, &plan, &said, error);
     int code = good ? print(finding->output, plan, &said) : plan_request_fail(finding->plan, finding->stability->keep, error);
     text_clear(&said);

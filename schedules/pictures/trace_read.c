@@ -335,6 +335,8 @@ static size_t read_packed(void *source, char *buffer, size_t size, struct error 
         error_set(error, "is a folder, not a file");
     else if (code == Z_ERRNO)
         error_set_kind(error, ERROR_MACHINE, "cannot be read: %s", strerror(errno));
+    else if (code == Z_MEM_ERROR)
+        error_no_memory(error, "what is unpacked of it");
     else
         error_set(error, "cannot be unpacked: %s", code == Z_BUF_ERROR ? "it was cut off" : reason);
     return 0;
@@ -344,8 +346,10 @@ bool trace_reader_load(struct trace_reader *reader, const char *path, struct err
 {
     errno = 0;
     gzFile source = strcmp(path, "-") == 0 ? gzdopen(dup(STDIN_FILENO), "rb") : gzopen(path, "rb");
+    if (!source && (!errno || errno == ENOMEM))
+        return error_no_memory(error, path);
     if (!source)
-        return error_set(error, "%s: cannot be read: %s", path, errno ? strerror(errno) : "no memory");
+        return error_set(error, "%s: cannot be read: %s", path, strerror(errno));
     struct json_scan *scan = calloc(1, sizeof *scan);
     bool good = false;
     if (!scan) {
