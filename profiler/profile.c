@@ -99,7 +99,9 @@ size_t profile_overflow_at(const struct profile *profile, const char **of_what)
     uint64_t ns = 0, bytes = 0;
     for (size_t i = 0; i < profile->layer_count; i++) {
         const struct profile_layer *layer = &profile->layers[i];
-        ns += layer->forward_ns + layer->backward_ns + (layer->has_recompute ? layer->recompute_ns : 0);
+        const uint64_t apart_ns = layer->backward_input_ns + layer->backward_weight_ns;
+        ns += layer->forward_ns + (apart_ns > layer->backward_ns ? apart_ns : layer->backward_ns)
+            + (layer->has_recompute ? layer->recompute_ns : 0);
         bytes += layer->parameter_bytes + layer->output_bytes + layer->saved_bytes + layer->held_for_weight_bytes;
         *of_what = ns > JSON_MAX ? "times" : "sizes";
         if (ns > JSON_MAX || bytes > JSON_MAX)

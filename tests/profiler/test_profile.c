@@ -130,6 +130,8 @@ static struct refusal {
       "p.json: micro_batch: is 0; it must be at least 1" },
     { "refused: absurd sums", "\"forward_ns\": 2000", "\"forward_ns\": 9007199254740991",
       "p.json: layers: the times of layers 0 to 0 add up to more than 2^53 - 1" },
+    { "refused: absurd sums of halves", "\"backward_weight_ns\": 14000", "\"backward_weight_ns\": 9007199254740991",
+      "p.json: layers: the times of layers 0 to 1 add up to more than 2^53 - 1" },
     { "refused: a spread of two", "[15800, 16000, 17000]", "[15800, 16000]",
       "p.json: layers[1].spread.backward_input: is not [min, median, p95]" },
     { "refused: a spread out of order", "[15800, 16000, 17000]", "[15800, 16000, 15000]",
