@@ -38,13 +38,22 @@ static bool places_are_sayable(const struct schedule *schedule, struct error *er
     return true;
 }
 
+static bool is_left_out(const struct action *at)
+{
+    return at->kind >= ACTION_REDUCE;
+}
+
 static bool group_is_sayable(const struct schedule *schedule, uint32_t rank, const struct action *at, size_t size,
                              const struct csv_style *style, struct error *error)
 {
     struct text token = { 0 };
     bool good = true;
     for (size_t i = 0; i < size; i++) {
-        if (at[i].kind == ACTION_R)
+        const bool is_here = at[i].stage < schedule->stages && schedule->routes[at[i].stage] == rank;
+        if (!is_here && !is_left_out(&at[i]))
+            good = error_set(error, "stage %u is not on this rank, which PyTorch's CSV would say: --format json can have "
+                             "such an action", at[i].stage);
+        else if (at[i].kind == ACTION_R)
             good = error_set(error, "PyTorch's CSV has no cell for recomputing apart from its backward");
         else if (size > 1 && at[i].kind > ACTION_W)
             good = error_set(error, "a group of PyTorch's CSV joins computations only");
@@ -58,11 +67,6 @@ static bool group_is_sayable(const struct schedule *schedule, uint32_t rank, con
         text_clear(&token);
     }
     return good;
-}
-
-static bool is_left_out(const struct action *at)
-{
-    return at->kind >= ACTION_REDUCE;
 }
 
 static bool is_sayable(struct writer *writer, const struct csv_style *style, struct error *error)

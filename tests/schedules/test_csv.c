@@ -262,6 +262,11 @@ static void what_cannot_be_said_is_refused(void **state)
     assert_unsayable(schedule, CSV_TORCH_2_9,
                      "rank 1, position 0, 1R0: PyTorch's CSV has no cell for recomputing apart from its backward");
     schedule = generated("1f1b", 2, 1);
+    schedule->lists[1].at[0].stage = 0;
+    assert_unsayable(schedule, CSV_TORCH_2_9,
+                     "rank 1, position 0, 0F0: stage 0 is not on this rank, which PyTorch's CSV would say: --format json "
+                     "can have such an action");
+    schedule = generated("1f1b", 2, 1);
     schedule->lists[1].count = 0;
     assert_unsayable(schedule, CSV_TORCH_2_9, "rank 1 of 1f1b does nothing; PyTorch's CSV has actions for each rank");
     schedule = generated("1f1b", 2, 2);
