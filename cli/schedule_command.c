@@ -298,6 +298,8 @@ static int run(int count, char **arguments)
     if (good)
         return command_write(&text, given.shared.output, 0);
     text_clear(&text);
+    if (is_file(given.name))
+        command_name_files(&error, given.name, NULL);
     return command_fail(&error);
 }
 

@@ -272,8 +272,11 @@ bool subject_load(const struct subject_options *given, struct subject *subject, 
         good = error_set(error, "%s: is a schedule itself: leave --schedule out", options.file);
     else if (good)
         good = read_schedule(&options, text, length, subject, error);
-    if (!good)
+    if (!good) {
+        const char *cost = options.cost && !strchr(options.cost, ',') ? options.cost : NULL;
+        command_name_files(error, options.file, cost);
         import_hint(text, length, options.file, error);
+    }
     free(text);
     return good;
 }

@@ -27,3 +27,9 @@ sed 's/"head"\]/"tail"]/' plan.json > renamed.json
 try weir price profile.json --plan renamed.json
 sed 's/"model": "tiny"/"model": "mlp"/' plan.json > other.json
 try weir verify other.json
+try weir simulate chunks.json
+
+echo "# a schedule"
+weir schedule 1f1b -p 2 -m 1 --format json > schedule.json
+sed 's/"1F0 1B0 1STEP"/"1STEP"/' schedule.json > idle.json
+try weir schedule idle.json --format csv
