@@ -1,0 +1,33 @@
+// Sound documents of every kind that Weir reads, in a folder, and the commands that read them.
+#ifndef TESTS_HOSTILE_SAMPLES_H
+#define TESTS_HOSTILE_SAMPLES_H
+
+#include <stddef.h>
+
+#include "tests/hostile/damage.h"
+
+// The model that `nano.plan.json` is of.
+#define SAMPLE_MODEL "gpt-nano,width=8,blocks=1,heads=2,sequence=16"
+
+struct sample {
+    const char *file;
+    enum damage_kind kind;
+    // What reads it, by the name `damaged`; words are parted by a space. Where it writes a document, that is `made`,
+    // and behind a bar stands what reads that.
+    const char *command;
+};
+
+extern const struct sample samples[];
+extern const size_t sample_count;
+
+// Makes the documents in a new folder, which the caller removes by samples_remove(); the folder's path.
+char *samples_make(void);
+void samples_remove(char *folder);
+
+// The path of a file in it; of static storage, until the next call.
+const char *sample_path(const char *folder, const char *file);
+
+// The bytes of a file in it, which the caller frees.
+char *sample_load(const char *folder, const char *file, size_t *length);
+
+#endif

@@ -1,0 +1,184 @@
+// Whatever allocation fails in a command, it gives the very answer that it gives with more memory, or says in one
+// sentence that memory is missing, and exits with 3.
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "tests/hostile/command_trial.h"
+#include "tests/hostile/sanitizer.h"
+#include "tests/test.h"
+
+// --- an allocator that fails --------------------------------------------------------------
+
+// Shared with the command's process, which counts; NULL in this one, which has all memory.
+struct counting {
+    atomic_size_t allocations;  // so far
+    size_t from, until;         // those with these numbers fail, half open
+};
+
+static struct counting *asked, *counting;
+
+static void count_from_here(void)
+{
+    counting = asked;
+}
+
+#if !HAS_SANITIZER
+void *__libc_malloc(size_t bytes);
+void *__libc_calloc(size_t count, size_t bytes);
+void *__libc_realloc(void *memory, size_t bytes);
+void *__libc_memalign(size_t alignment, size_t bytes);
+
+static bool may_have(void)
+{
+    if (!counting)
+        return true;
+    const size_t number = atomic_fetch_add(&counting->allocations, 1);
+    return number < counting->from || number >= counting->until;
+}
+
+void *malloc(size_t bytes)
+{
+    return may_have() ? __libc_malloc(bytes) : NULL;
+}
+
+void *calloc(size_t count, size_t bytes)
+{
+    return may_have() ? __libc_calloc(count, bytes) : NULL;
+}
+
+void *realloc(void *memory, size_t bytes)
+{
+    return may_have() ? __libc_realloc(memory, bytes) : NULL;
+}
+
+void *aligned_alloc(size_t alignment, size_t bytes)
+{
+    return may_have() ? __libc_memalign(alignment, bytes) : NULL;
+}
+#endif
+
+// --- trials -------------------------------------------------------------------------------
+
+static char *folder;
+
+static void run(const char *line, size_t from, size_t until, struct child *child)
+{
+    char copied[500];
+    const char *words[TRIAL_MOST_WORDS];
+    snprintf(copied, sizeof copied, "%s", line);
+    child_words(copied, words, TRIAL_MOST_WORDS);
+    asked->allocations = 0;
+    asked->from = from;
+    asked->until = until;
+    child_run_prepared(words, folder, count_from_here, child);
+}
+
+// What a training took differs from run to run: its lines are not compared.
+static bool is_measured(const char *line)
+{
+    return strncmp(line, "weir train", 10) == 0;
+}
+
+// A sentence by the machine's fault, or what is said with more memory.
+static const char *fault_of(const char *line, const struct child *child, const struct child *expected)
+{
+    const char *fault = child_fault(child, &(struct child_rules){ .files = NULL });
+    if (fault || child->code == 3)
+        return fault;
+    if (child->code != expected->code)
+        return "another exit code";
+    return strcmp(child->out, expected->out) != 0 && !is_measured(line) ? "another answer" : NULL;
+}
+
+static size_t check(const char *line, size_t from, size_t until, const struct child *expected)
+{
+    struct child child = { 0 };
+    run(line, from, until, &child);
+    const char *fault = fault_of(line, &child, expected);
+    if (fault)
+        print_message("# %s, without allocations %zu to %zu: %s (exit code %d, signal %d): %.300s\n", line, from, until,
+                      fault, child.code, child.signal, child.err);
+    child_clear(&child);
+    return fault != NULL;
+}
+
+static struct row {
+    const char *name;  // the command
+} rows[] = {
+    { "weir --help" },
+    { "weir model gpt-nano --json" },
+    { "weir profile --lint profile.json" },
+    { "weir import pipedream pipedream.txt" },
+    { "weir import piper piper.json --cluster-output made" },
+    { "weir import dnn-partitioning dnn.json" },
+    { "weir partition profile.json -c two.json -s 1f1b -m 4 --budget 500 --tied apart" },
+    { "weir explain plan.json --profile profile.json --budget 100" },
+    { "weir price profile.json --plan plan.json --budget 500" },
+    { "weir price hand.profile.json --plan hand.json -c two.json -s 1f1b -m 4 --budget 500" },
+    { "weir keep profile.json --plan plan.json --budget 500 --noise 3% --draws 2" },
+    { "weir front profile.json -c two.json -m 4 --budget 200 --tied apart -s 1f1b --resolution 50%" },
+    { "weir sweep profile.json -c two.json -m 4 --budget 100 --tied apart" },
+    { "weir bottleneck profile.json --model pipedream -c two.json -m 4 --budget 500" },
+    { "weir bottleneck piper.profile.json --model tps -c piper.cluster.json --plan loads.json" },
+    { "weir schedule zb-v -p 2 -m 3 --lowered --format csv" },
+    { "weir schedule search -p 2 -m 3 --cost costs.json" },
+    { "weir check lowered.json --sends eager:1 --channels shared" },
+    { "weir check plan.json --profile profile.json" },
+    { "weir simulate schedule.json --against plan.json" },
+    { "weir simulate schedule.json --format html" },
+    { "weir simulate --trace trace.json.gz --format svg" },
+    { "weir verify nano.plan.json --steps 1" },
+    { "weir train " SAMPLE_MODEL " --plan nano.plan.json --data text --steps 1" },
+};
+
+static void there_is_the_same_answer_or_no_memory(void **state)
+{
+    const char *line = ((const struct row *)*state)->name;
+    if (HAS_SANITIZER)
+        TEST_SKIP("sanitizers bring an allocator of their own");
+    struct child expected = { 0 };
+    run(line, 0, 0, &expected);
+    const size_t all = asked->allocations, step = 1 + all / test_trials(20, 1000);
+    size_t faults = 0;
+    if (expected.code > 1)
+        fail_msg("%s: exit code %d: %s", line, expected.code, expected.err);
+    for (size_t at = 0; at < all && faults < 5; at += step) {
+        faults += check(line, at, at + 1, &expected);
+        faults += check(line, at, SIZE_MAX, &expected);
+    }
+    print_message("# %s: %zu allocations, each %zu. of them failed\n", line, all, step);
+    child_clear(&expected);
+    assert_int_equal(faults, 0);
+}
+
+// --- all ----------------------------------------------------------------------------------
+
+static int make(void **state)
+{
+    (void)state;
+    asked = mmap(NULL, sizeof *asked, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (asked == MAP_FAILED)
+        return -1;
+    folder = samples_make();
+    return 0;
+}
+
+static int clear(void **state)
+{
+    (void)state;
+    if (folder)
+        samples_remove(folder);
+    return 0;
+}
+
+int main(void)
+{
+    enum { ROWS = sizeof rows / sizeof rows[0] };
+    struct CMUnitTest tests[ROWS];
+    for (size_t i = 0; i < ROWS; i++)
+        tests[i] = (struct CMUnitTest)TEST_ROW(there_is_the_same_answer_or_no_memory, &rows[i]);
+    return cmocka_run_group_tests(tests, make, clear);
+}
