@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/command.h"
 #include "cli/device_names.h"
 #include "cli/last_actions.h"
 #include "common/hash.h"
@@ -142,7 +143,7 @@ static uint32_t ranks_wanted(const struct ranks_request *request, const struct l
 static void say_who_is_waited_for(void *self, const char *sentence)
 {
     (void)self;
-    fprintf(stderr, "weir: %s\n", sentence);
+    command_say("%s", sentence);
 }
 
 static bool meet(struct ranks *ranks, struct member *member, const struct launch *launch, struct error *error)

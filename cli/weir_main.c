@@ -30,7 +30,7 @@ static const struct command *const commands[] = {
     &command_verify,
     &command_train,
 };
-enum { COMMANDS = sizeof commands / sizeof commands[0] };
+enum { COMMANDS = sizeof commands / sizeof commands[0], SAID = 8192 };
 
 static void print_help(FILE *to)
 {
@@ -42,19 +42,20 @@ static void print_help(FILE *to)
                 "Exit codes: 0 done and good; 1 done and the answer is no; 2 usage or input; 3 the machine failed.\n");
 }
 
-// What argp and getopt say quotes arguments, and names among them are of files that others may have named.
+// What argp and getopt say quotes arguments, and names among them are of files that others may have named. It is one
+// sentence, and in a line of its own where one may read more.
 static ssize_t write_shown(void *terminal, const char *bytes, size_t length)
 {
-    char line[4096], shown[4 * sizeof line];
-    for (size_t at = 0, more; at < length; at += more) {
-        const char *end = memchr(bytes + at, '\n', length - at);
-        more = end ? (size_t)(end - bytes) - at : length - at;
-        if (more >= sizeof line)
-            more = sizeof line - 1, end = NULL;
-        snprintf(line, sizeof line, "%.*s", (int)more, bytes + at);
-        fprintf(terminal, "%s%s", shown_cut(line, SIZE_MAX, shown, sizeof shown), end ? "\n" : "");
-        more += end != NULL;
-    }
+    static const char more[] = "\nTry `";
+    char said[SAID], shown[4 * sizeof said];
+    snprintf(said, sizeof said, "%.*s", (int)length, bytes);
+    char *end = strstr(said, more);
+    if (!end)
+        end = length > 0 && length < sizeof said && said[length - 1] == '\n' ? said + length - 1 : said + strlen(said);
+    const bool ends = *end == '\n';
+    *end = '\0';
+    fprintf(terminal, "%s%s%s", shown_cut(said, SIZE_MAX, shown, sizeof shown), ends ? "\n" : "",
+            ends ? end + 1 : "");
     return (ssize_t)length;
 }
 
@@ -64,10 +65,11 @@ void command_parse(const struct argp *argp, int count, char **arguments, void *i
     setenv("ARGP_HELP_FMT", "no-dup-args-note", 0);
     argp_err_exit_status = 2;
     FILE *const terminal = stderr;
+    static char buffer[SAID];
     FILE *const shown = fopencookie(terminal, "w", (cookie_io_functions_t){ .write = write_shown });
     error_t trouble = ENOMEM;
     if (shown) {
-        setvbuf(shown, NULL, _IOLBF, 0);
+        setvbuf(shown, buffer, _IOFBF, sizeof buffer);  // so that all that is said comes at once
         stderr = shown;  // there is no other way to reach what getopt says
         trouble = argp_parse(argp, count, arguments, 0, NULL, input);
         stderr = terminal;

@@ -17,14 +17,13 @@ struct piece {
 static struct piece first_of(const char *name, size_t left)
 {
     struct piece piece = { .bytes = utf8_length(name, left), .columns = 1 };
-    const unsigned char first = (unsigned char)name[0], second = piece.bytes == 2 ? (unsigned char)name[1] : 0;
-    const bool is_c0 = piece.bytes == 1 && (first < 0x20 || first == 0x7f), is_c1 = first == 0xc2 && second && second < 0xa0;
-    if (piece.bytes > 0 && !is_c0 && !is_c1) {
+    if (utf8_is_printable(name, piece.bytes)) {
         memcpy(piece.shown, name, piece.bytes);
         return piece;
     }
+    const unsigned char last = (unsigned char)name[piece.bytes == 2];  // of two bytes only U+0080 to U+009F are not shown
     piece.bytes = piece.bytes > 0 ? piece.bytes : 1;
-    piece.columns = (size_t)snprintf(piece.shown, sizeof piece.shown, "\\x%02x", is_c1 ? second : first);
+    piece.columns = (size_t)snprintf(piece.shown, sizeof piece.shown, "\\x%02x", last);
     return piece;
 }
 

@@ -1,6 +1,5 @@
 #include "common/utf8.h"
 
-#include <stdbool.h>
 #include <string.h>
 
 //   first byte   second byte   and so on    why the second is narrowed
@@ -30,7 +29,7 @@ size_t utf8_length(const char *bytes, size_t left)
     return good ? length : 0;
 }
 
-static bool is_printable(const char *bytes, size_t length)
+bool utf8_is_printable(const char *bytes, size_t length)
 {
     const unsigned char *b = (const unsigned char *)bytes;
     return length == 1 ? b[0] >= 0x20 && b[0] != 0x7f : length > 1 && !(b[0] == 0xc2 && b[1] < 0xa0);
@@ -41,7 +40,7 @@ void utf8_make_printable(char *text, size_t size)
     text[size - 1] = '\0';
     for (char *at = text; *at;) {
         const size_t length = utf8_length(at, strlen(at));
-        if (is_printable(at, length))
+        if (utf8_is_printable(at, length))
             at += length;
         else
             *at++ = '?';

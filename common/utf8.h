@@ -2,6 +2,7 @@
 #ifndef COMMON_UTF8_H
 #define COMMON_UTF8_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 // The bytes of the character at the start of `bytes`, 1 to 4; 0 when none
@@ -9,8 +10,12 @@
 // surrogate, past U+10FFFF, or nothing left.
 size_t utf8_length(const char *bytes, size_t left);
 
-// Of a text in `size` bytes that came from elsewhere, such as over a wire: puts '?' in place of what is no character or
-// would command a terminal (below U+0020, U+007F to U+009F), and a NUL behind what there is room for.
+// Whether a character of this length (0: none) is shown and does not command a terminal, as those below U+0020 and U+007F
+// to U+009F do.
+bool utf8_is_printable(const char *bytes, size_t length);
+
+// Of a text in `size` bytes that came from elsewhere, such as over a wire: puts '?' in place of what is not
+// printable, and a NUL behind what there is room for.
 void utf8_make_printable(char *text, size_t size);
 
 #endif

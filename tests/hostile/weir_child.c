@@ -154,7 +154,7 @@ static const char *refusal_fault(const char *err, const char *const files[])
     if (strncmp(line, "weir", 4) != 0 || !strstr(line, ": "))
         return "a refusal that does not begin with \"weir: \"";
     const bool is_of_usage = strncmp(end + 1, "Try `weir", 9) == 0;
-    if (CHILD_REFUSES_CONTROL_BYTES && !is_of_usage && end[1] != '\0')
+    if (!is_of_usage && end[1] != '\0')
         return "a refusal of more than one line";
     return is_of_usage || names_one(line, end, files) ? NULL : "a refusal that does not name the file";
 }
@@ -178,8 +178,7 @@ const char *child_fault(const struct child *child, const struct child_rules *rul
         return "an exit code that is none of 0 to 3";
     if (child->peak_bytes > usual_bytes)
         return "more memory than any document needs";
-    if (CHILD_REFUSES_CONTROL_BYTES
-        && (has_control_bytes(child->out, child->out_length) || has_control_bytes(child->err, child->err_length)))
+    if (has_control_bytes(child->out, child->out_length) || has_control_bytes(child->err, child->err_length))
         return "control bytes";
     return form_fault(child, rules);
 }

@@ -16,9 +16,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Whether control bytes in what a command prints are a fault, and with them the line's end that stands in a name.
-#define CHILD_REFUSES_CONTROL_BYTES false
-
 struct child {
     int code;             // the exit code, or -1
     int signal;           // that ended it, or 0
