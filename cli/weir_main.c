@@ -138,6 +138,7 @@ static void flush_output(void)
     if (fflush(stdout) == 0 && !ferror(stdout))
         return;
     fprintf(stderr, "weir: standard output: cannot be written: %s\n", strerror(errno));
+    fflush(stderr);
     _exit(ERROR_MACHINE);
 }
 

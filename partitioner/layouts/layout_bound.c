@@ -443,12 +443,14 @@ static uint64_t least_of_largest(struct layout_bounds *bounds, const struct slot
     return largest[stages * row + bounds->layers];
 }
 
-// All work, evenly on all devices, and the way of one micro-batch: what is known of any schedule.
+// All work, evenly on all devices, and the way of one micro-batch: what is known of any schedule. Parts of a sequence
+// (splits) are on several stages at once.
 static uint64_t work_bound(const struct layout_bounds *bounds, uint64_t speeds, uint64_t fastest)
 {
     const uint64_t round = bounds->least.forward[bounds->layers] + bounds->least.backward[bounds->layers];
     const wide work = (wide)round * bounds->request->micro_batches * 1000 / speeds;
-    const wide way = (wide)bounds->least.through[bounds->layers] * 1000 / fastest;
+    const uint64_t through = bounds->generator->takes_splits ? 0 : bounds->least.through[bounds->layers];
+    const wide way = (wide)through * 1000 / fastest;
     return work > way ? (uint64_t)work : (uint64_t)way;
 }
 

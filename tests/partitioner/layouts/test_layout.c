@@ -306,6 +306,37 @@ static void longer_chains_are_arranged_as_well(void **state)
     assert_true(proved >= trials * 9 / 10);
 }
 
+// Of every schedule, with devices to choose: nothing is proved of all layouts that a plan denies.
+static void plans_of_all_schedules_keep_to_the_bound_of_all(void **state)
+{
+    (void)state;
+    uint64_t seed = 8, found = 0;
+    for (uint64_t trial = 0; trial < test_trials(20, 3000); trial++) {
+        const struct generator *generator = &generators[0];
+        for (; generator->name; generator++) {
+            struct error error = { 0 };
+            struct profile *profile = small_random_chain(&seed, 8, 1000);
+            struct cluster *cluster = cluster_uniform(2, TWIN_ROOM, random_below(&seed, 200), 10000000000, &error);
+            assert_good(cluster, error);
+            const struct search_request request = { .profile = profile, .cluster = cluster,
+                                                    .schedule = generator->name, .ranks = 2,
+                                                    .chunks = generator->usual_chunks, .free.devices = true,
+                                                    .micro_batches = 1 + (uint32_t)random_below(&seed, 6),
+                                                    .limits.budget = 1 };
+            const uint64_t floor = bound_of_all(&request);
+            struct plan *plan = plan_search(&request, &error);
+            found += plan != NULL;
+            if (plan && plan->iteration_ns < floor)
+                fail_msg("trial %d: a plan by %s takes %d, and %d was said of all", (int)trial, generator->name,
+                         (int)plan->iteration_ns, (int)floor);
+            plan_free(plan);
+            profile_free(profile);
+            cluster_free(cluster);
+        }
+    }
+    assert_true(found > 200);
+}
+
 // A first layer that takes no time, three copies of it, and a micro-batch for each: nothing must follow a run of six.
 static void why_there_is_no_bound_is_said(void **state)
 {
@@ -335,6 +366,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(chosen_layouts_are_the_best_there_are),
         cmocka_unit_test(longer_chains_are_arranged_as_well),
+        cmocka_unit_test(plans_of_all_schedules_keep_to_the_bound_of_all),
         cmocka_unit_test(why_there_is_no_bound_is_said),
     };
     return cmocka_run_group_tests_name("layout", tests, NULL, NULL);
