@@ -7,6 +7,7 @@
 #include "cli/plan_use.h"
 #include "common/json.h"
 #include "common/number.h"
+#include "schedules/generators/generate.h"
 #include "profiler/cluster_synopsis.h"
 
 enum { KEY_BUDGET = KEY_OWN, KEY_DEADLINE, KEY_PIN };
@@ -196,9 +197,13 @@ void plan_request_clear(struct plan_request *request)
 
 int plan_request_fail(const struct plan_options *given, const char *document, struct error *error)
 {
-    const char *cluster = given->shared.cluster;
-    const char *other = document ? document : cluster && !cluster_is_synopsis(cluster) ? cluster : NULL;
-    command_name_files(error, given->profile, other);
+    struct error ignored = { 0 };
+    const char *cluster = given->shared.cluster, *schedule = given->shared.schedule;
+    const bool is_synopsis = cluster && cluster_is_synopsis(cluster);
+    const char *other = document ? document : is_synopsis ? NULL : cluster;
+    // What is wrong with an option is of no file.
+    if ((!is_synopsis || !strstr(error->text, cluster)) && (!schedule || generator_find(schedule, &ignored)))
+        command_name_files(error, given->profile, other);
     return command_fail(error);
 }
 

@@ -20,7 +20,7 @@ echo "list: exit $?"
 echo "without a GPU: exit $?"
 cmp table.txt printed.txt
 [ "$(grep -c ' skipped .*no GPU here: ' table.txt)" -eq "$(wc -l < list.txt)" ] || echo 'a row is not skipped'
-tail -1 table.txt | sed 's/[1-9][0-9]* skipped/N skipped/'
+tail -1 table.txt | sed 's/[1-9][0-9]* skipped/N skipped/; s/^[0-9]* s/N s/'
 "$check" --only bytes | sed -n '2s/: .*//p'
 "$check" --only abacus 2>&1 | tail -1
 "$check" --from abacus 2>&1 | tail -1
@@ -31,7 +31,7 @@ echo '--- the last rows, and a limit to each'
 "$check" --from memcheck | grep -c ' skipped .*no GPU here: '
 "$check" --output nowhere/table.txt 2>&1 | tail -1
 echo '--- no time for any'
-"$check" --from memcheck --device cpu:queued --patience 0 | tail -n +2
+"$check" --from memcheck --device cpu:queued --patience 0 | tail -n +2 | sed 's/^[0-9]* s/N s/'
 
 "$check" --device cpu:queued --patience 10 --output tried.txt > printed.txt
 echo "tried on a processor: exit $?"
