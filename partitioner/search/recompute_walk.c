@@ -286,7 +286,10 @@ static bool drop_layers(struct recompute_walk *walk, uint32_t first, const struc
     struct segment_memory segment = { 0 };
     for (uint32_t l = first; l < walk->end; l++) {
         const struct layer_memory *memory = &intervals->memory[l];
-        segment_add(&segment, memory, intervals->alive[l], walk->stage.gathers ? memory->weights : 0);
+        // With the weights of a copy that the layer brings to the stage.
+        const uint64_t gathered =
+            walk->stage.gathers ? stage_layer_weights(intervals->profile, walk->first, walk->end, l) : 0;
+        segment_add(&segment, memory, intervals->alive[l], gathered);
         if (add_clamped(label->bytes, segment.data) > walk->budget || next.time > walk->most_time)
             return true;  // longer ones only need more, and take longer
         if (walk->wanted == RECOMPUTE_LEAST && !walk->takes_no_time && walk->most_labels <= NARROW

@@ -362,11 +362,19 @@ static void no_number_of_replicas_is_better_than_one_that_is_proved(void **state
     try_requests(true, 92, test_trials(60, 4000));
 }
 
+// Weights in a window, a layer that lends its own to another stage, and that one in a segment: a soak's trial 1722.
+static void a_segment_has_room_for_the_copies_it_brings(void **state)
+{
+    (void)state;
+    try_requests(false, 17385241138352756452u, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_plan_is_better_than_one_that_is_proved),
         cmocka_unit_test(no_number_of_replicas_is_better_than_one_that_is_proved),
+        cmocka_unit_test(a_segment_has_room_for_the_copies_it_brings),
     };
     return cmocka_run_group_tests_name("holding_search", tests, NULL, NULL);
 }
