@@ -7,10 +7,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-void *__libc_malloc(size_t bytes);
-void *__libc_calloc(size_t count, size_t bytes);
-void *__libc_realloc(void *memory, size_t bytes);
-
 static atomic_size_t allocations;
 static size_t fails_from = (size_t)-1, fails_count;
 
@@ -36,17 +32,4 @@ static int may_have(void)
     return number < fails_from || number - fails_from >= fails_count;
 }
 
-void *malloc(size_t bytes)
-{
-    return may_have() ? __libc_malloc(bytes) : NULL;
-}
-
-void *calloc(size_t count, size_t bytes)
-{
-    return may_have() ? __libc_calloc(count, bytes) : NULL;
-}
-
-void *realloc(void *memory, size_t bytes)
-{
-    return may_have() ? __libc_realloc(memory, bytes) : NULL;
-}
+#include "tests/failing_allocator.h"

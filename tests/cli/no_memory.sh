@@ -4,7 +4,7 @@ if nm -D "$(command -v weir)" | grep -q '__asan_init\|__tsan_init'; then
     echo '# skip: sanitizers bring an allocator of their own'
     exit 77
 fi
-"$cc" -shared -fPIC -O1 -o failing.so "$ROOT/tests/cli/failing_malloc.c" || exit 1
+"$cc" -shared -fPIC -O1 -I "$ROOT" -o failing.so "$ROOT/tests/cli/failing_malloc.c" || exit 1
 weir profile gpt-nano,width=32,blocks=1,heads=2,sequence=32 -o profile.json > /dev/null
 cluster=(--cluster '2 devices, 1GiB, 10GB/s 20us')
 weir partition profile.json "${cluster[@]}" --micro-batches 4 --schedule 1f1b -o plan.json > /dev/null

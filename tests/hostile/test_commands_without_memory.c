@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 
 #include "tests/hostile/command_trial.h"
-#include "tests/hostile/sanitizer.h"
+#include "tests/sanitizer.h"
 #include "tests/test.h"
 
 // --- an allocator that fails --------------------------------------------------------------
@@ -26,11 +26,6 @@ static void count_from_here(void)
 }
 
 #if !HAS_SANITIZER
-void *__libc_malloc(size_t bytes);
-void *__libc_calloc(size_t count, size_t bytes);
-void *__libc_realloc(void *memory, size_t bytes);
-void *__libc_memalign(size_t alignment, size_t bytes);
-
 static bool may_have(void)
 {
     if (!counting)
@@ -39,25 +34,7 @@ static bool may_have(void)
     return number < counting->from || number >= counting->until;
 }
 
-void *malloc(size_t bytes)
-{
-    return may_have() ? __libc_malloc(bytes) : NULL;
-}
-
-void *calloc(size_t count, size_t bytes)
-{
-    return may_have() ? __libc_calloc(count, bytes) : NULL;
-}
-
-void *realloc(void *memory, size_t bytes)
-{
-    return may_have() ? __libc_realloc(memory, bytes) : NULL;
-}
-
-void *aligned_alloc(size_t alignment, size_t bytes)
-{
-    return may_have() ? __libc_memalign(alignment, bytes) : NULL;
-}
+#include "tests/failing_allocator.h"
 #endif
 
 // --- trials -------------------------------------------------------------------------------

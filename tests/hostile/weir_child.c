@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/hostile/sanitizer.h"
+#include "tests/sanitizer.h"
 #include "tests/test.h"
 
 // Far more than any command needs for what these tests ask of it, on a busy machine too.

@@ -11,52 +11,21 @@
 #include "partitioner/sweep/plan_front.h"
 #include "partitioner/sweep/sweep.h"
 #include "tests/partitioner/small.h"
+#include "tests/sanitizer.h"
 
 // --- an allocator that fails --------------------------------------------------------------
-
-// Sanitizers bring their own.
-#if defined __has_feature
-#define HAS_SANITIZER (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
-#elif defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
-#define HAS_SANITIZER 1
-#else
-#define HAS_SANITIZER 0
-#endif
 
 static atomic_size_t allocations;              // so far
 static atomic_size_t fails_from, fails_until;  // those with these numbers, half open
 
 #if !HAS_SANITIZER
-void *__libc_malloc(size_t bytes);
-void *__libc_calloc(size_t count, size_t bytes);
-void *__libc_realloc(void *memory, size_t bytes);
-void *__libc_memalign(size_t alignment, size_t bytes);
-
 static bool may_have(void)
 {
     const size_t number = atomic_fetch_add(&allocations, 1);
     return number < fails_from || number >= fails_until;
 }
 
-void *malloc(size_t bytes)
-{
-    return may_have() ? __libc_malloc(bytes) : NULL;
-}
-
-void *calloc(size_t count, size_t bytes)
-{
-    return may_have() ? __libc_calloc(count, bytes) : NULL;
-}
-
-void *realloc(void *memory, size_t bytes)
-{
-    return may_have() ? __libc_realloc(memory, bytes) : NULL;
-}
-
-void *aligned_alloc(size_t alignment, size_t bytes)
-{
-    return may_have() ? __libc_memalign(alignment, bytes) : NULL;
-}
+#include "tests/failing_allocator.h"
 #endif
 
 static void fail_between(size_t from, size_t until)

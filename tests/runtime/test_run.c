@@ -7,18 +7,11 @@
 #include <time.h>
 
 #include "tests/runtime/synthetic_pipeline.h"
+#include "tests/sanitizer.h"
 
 // --- counting malloc ------------------------------------------------------------------
 
 // The program's own malloc, which counts. Sanitizers bring theirs.
-#if defined __has_feature
-#define HAS_SANITIZER (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
-#elif defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
-#define HAS_SANITIZER 1
-#else
-#define HAS_SANITIZER 0
-#endif
-
 static atomic_size_t mallocs;
 
 #if !HAS_SANITIZER

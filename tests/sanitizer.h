@@ -1,6 +1,6 @@
 // Whether this is a build under a sanitizer that brings an allocator and shadow memory of its own.
-#ifndef TESTS_HOSTILE_SANITIZER_H
-#define TESTS_HOSTILE_SANITIZER_H
+#ifndef TESTS_SANITIZER_H
+#define TESTS_SANITIZER_H
 
 #if defined __has_feature
 #define HAS_SANITIZER (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
