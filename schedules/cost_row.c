@@ -43,6 +43,9 @@ void cost_row_read_short(struct json *object, struct cost_row *row)
     row->backward_input_ns = json_u64(object, "backward_input_ns", 0, JSON_MAX);
     row->backward_weight_ns = json_u64(object, "backward_weight_ns", 0, JSON_MAX);
     row->backward_ns = row->backward_input_ns + row->backward_weight_ns;
+    if (row->backward_ns > JSON_MAX)  // which no document that is made of it could hold
+        json_refuse_key(object, "backward_weight_ns", "backward_input_ns and backward_weight_ns add up to more than "
+                        "2^53 - 1 ns, 104 days");
     for (size_t i = 0; i < COLUMNS; i++) {
         if (json_has(object, columns[i].key))
             *(uint64_t *)((char *)row + columns[i].offset) = json_u64(object, columns[i].key, 0, JSON_MAX);

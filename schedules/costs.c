@@ -113,6 +113,8 @@ bool costs_parse(const char *quantities, const char *overlapped, struct costs *c
     if (!read_all(&given, plain, error) || (plain && !scale(&given, &costs->unit_ns, error))
         || !create_rows(costs, 1, error))
         return false;
+    if (given.value[I] + given.value[W] > JSON_MAX)
+        return error_set(error, "--cost: I and W add up to more than 2^53 - 1 ns, 104 days");
     costs->latency_ns = given.value[LATENCY];
     costs->rows[0] = (struct cost_row){
         .forward_ns = given.value[F],

@@ -71,10 +71,10 @@ const struct sample samples[] = {
     { "trace.json.gz", DAMAGE_BYTES, "weir simulate --trace damaged" },
     { "loads.json", DAMAGE_JSON, "weir bottleneck piper.profile.json --model tps -c piper.cluster.json"
                                  " --plan damaged" },
-    { "pipedream.txt", DAMAGE_LINES, "weir import pipedream damaged -o made | weir partition made " PLANNED },
+    { "pipedream.txt", DAMAGE_LINES, "weir import pipedream damaged -o made | weir profile --lint made" },
     { "piper.json", DAMAGE_JSON, "weir import piper damaged -o made | weir profile --lint made" },
     { "piper.json", DAMAGE_JSON, "weir import piper damaged --cluster-output made | weir check schedule.json -c made" },
-    { "dnn.json", DAMAGE_JSON, "weir import dnn-partitioning damaged -o made | weir partition made " PLANNED },
+    { "dnn.json", DAMAGE_JSON, "weir import dnn-partitioning damaged -o made | weir profile --lint made" },
     { "dnn.json", DAMAGE_JSON, "weir import dnn-partitioning damaged --cluster-output made -o ignored"
                                " | weir check schedule.json -c made" },
     { "tokens", DAMAGE_BYTES, "weir train " SAMPLE_MODEL " --plan nano.plan.json --data damaged --steps 1" },

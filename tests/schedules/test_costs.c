@@ -77,6 +77,8 @@ static struct refusal_row {
     { "costs: negative", "1,-1,1,1", NULL,
       "--cost: \"-1\" is not a number such as 2.5, as \"1\" is: give all of them units, or none" },
     { "costs: ten decimals", "1,1,1,0.0000000001", NULL, "--cost: \"0.0000000001\" has more than 9 decimals" },
+    { "costs: halves that no document could hold together", "1ns,9007199254740991ns,1ns,0ns", NULL,
+      "--cost: I and W add up to more than 2^53 - 1 ns, 104 days" },
     { "costs: too large once scaled", "10000000,1,1,0.000000001", NULL,
       "--cost: \"10000000\" is too large beside numbers of 9 decimals" },
 };
@@ -143,6 +145,11 @@ static struct document_row {
     { "costs: no rows", DOCUMENT("\"costs\": []"), "x.json: costs: has 0 rows, not 1 to 65535" },
     { "costs: a missing time", DOCUMENT("\"costs\": [{\"forward_ns\": 1, \"backward_input_ns\": 1}]"),
       "x.json: costs[0].backward_weight_ns: is missing" },
+    { "costs: halves of a backward that no document could hold together",
+      DOCUMENT("\"costs\": [{\"forward_ns\": 1, \"backward_input_ns\": 9007199254740991, "
+               "\"backward_weight_ns\": 1}]"),
+      "x.json: costs[0].backward_weight_ns: backward_input_ns and backward_weight_ns add up to more than 2^53 - 1 ns, "
+      "104 days" },
     { "costs: an unknown column",
       DOCUMENT("\"costs\": [{\"forward_ns\": 1, \"backward_input_ns\": 1, \"backward_weight_ns\": 1, "
                "\"forwards\": 2}]"),
