@@ -541,10 +541,10 @@ static bool goes_on(void *self, struct error *error)
 
 static bool meet_all(struct control *control, struct error *error)
 {
-    const uint64_t start_ns = clock_now_ns();
+    const uint64_t start_ns = clock_now_ns(), within_ns = control->launch.start_within_ns;
     const struct meeting meeting = {
         .launch = &control->launch, .settings = &control->settings, .start_ns = start_ns,
-        .deadline_ns = add_clamped(start_ns, control->settings.deadline_ns),
+        .deadline_ns = add_clamped(start_ns, within_ns ? within_ns : control->settings.deadline_ns),
         .admit = admit, .goes_on = goes_on, .self = control,
     };
     if (control->launch.ranks == 1)

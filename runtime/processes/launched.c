@@ -193,6 +193,18 @@ static bool ask_place(const struct asked *asked, const struct launcher *launcher
     return ask_secret(asked, launch, error);
 }
 
+static bool ask_patience(const struct asked *asked, struct launch *launch, struct error *error)
+{
+    const char *text = ask(asked, "WEIR_START_WITHIN");
+    struct error reason = { 0 };
+    if (text && !time_parse(text, &launch->start_within_ns, &reason))
+        return error_set(error, "WEIR_START_WITHIN: %s", reason.text);
+    if (text && launch->start_within_ns == 0)
+        return error_set(error, "WEIR_START_WITHIN=%.100s leaves ranks no time to come; say 30s, or leave it unset for "
+                         "five minutes", text);
+    return true;
+}
+
 bool launch_read(struct launch *launch, launch_lookup *lookup, void *self, struct error *error)
 {
     const struct asked asked = { lookup, self };
@@ -202,7 +214,7 @@ bool launch_read(struct launch *launch, launch_lookup *lookup, void *self, struc
             continue;
         launch->by = launchers[i].name;
         return ask_ranks(&asked, &launchers[i], launch, error)
-            && ask_place(&asked, &launchers[i], launch, error);
+            && ask_place(&asked, &launchers[i], launch, error) && ask_patience(&asked, launch, error);
     }
     return true;
 }

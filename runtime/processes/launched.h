@@ -17,6 +17,8 @@
 // ranks tell each other from strangers: WEIR_SECRET, the same for all; else rank 0 makes one, and tells it by the file,
 // which nobody else can read, or by MPI. Ranks that meet at an address need WEIR_SECRET where they are on several
 // machines, and share a file of their own in /tmp where they are on one.
+//
+// WEIR_START_WITHIN ("20s", "1800s") is how long ranks wait at the start for each other to come.
 #ifndef RUNTIME_PROCESSES_LAUNCHED_H
 #define RUNTIME_PROCESSES_LAUNCHED_H
 
@@ -37,6 +39,7 @@ struct launch {
     char file[LAUNCH_PLACE_SIZE];         // rank 0 writes where it listens, and the secret, into it; "": none
     char secret[LAUNCH_PLACE_SIZE];       // WEIR_SECRET; "": rank 0 makes one
     bool is_open;                         // nobody says where: MPI may tell, else it is `address`, if that is known
+    uint64_t start_within_ns;             // in which all ranks have to come; 0: nobody says
 };
 
 // getenv() or a test's own.

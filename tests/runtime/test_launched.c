@@ -59,6 +59,16 @@ static struct row rows[] = {
       .set = { "WEIR_RANK=0", "WEIR_RANKS=2", "MASTER_ADDR=node7", "WEIR_SECRET=open sesame" },
       .refused = "WEIR_SECRET has 11 characters, and could be guessed: give all ranks the same random text of 16 "
                  "or more" },
+    { .name = "how long ranks wait for each other to come is said by one who knows the cluster",
+      .set = { "WEIR_RANK=0", "WEIR_RANKS=2", "WEIR_RENDEZVOUS=/run", "WEIR_START_WITHIN=1800s" },
+      .is = { .by = "WEIR_RANK", .ranks = 2, .local_ranks = 2, .port = LAUNCH_USUAL_PORT, .file = "/run",
+              .start_within_ns = 1800000000000 } },
+    { .name = "and not in words that mean nothing",
+      .set = { "WEIR_RANK=0", "WEIR_RANKS=2", "WEIR_RENDEZVOUS=/run", "WEIR_START_WITHIN=soon" },
+      .refused = "WEIR_START_WITHIN: \"soon\" is not a time such as 18522us" },
+    { .name = "nor as no time at all",
+      .set = { "WEIR_RANK=0", "WEIR_RANKS=2", "WEIR_RENDEZVOUS=/run", "WEIR_START_WITHIN=0s" },
+      .refused = "WEIR_START_WITHIN=0s leaves ranks no time to come; say 30s, or leave it unset for five minutes" },
     { .name = "a file is met at by one machine, unless somebody says that there are more",
       .set = { "WEIR_RANK=0", "WEIR_RANKS=4", "WEIR_LOCAL_RANKS=2", "WEIR_RENDEZVOUS=/shared/run" },
       .is = { .by = "WEIR_RANK", .ranks = 4, .local_ranks = 2, .port = LAUNCH_USUAL_PORT, .file = "/shared/run",
@@ -182,6 +192,7 @@ static void is_read(void **state)
     assert_string_equal(launch.secret, row->is.secret);
     assert_int_equal(launch.is_spread, row->is.is_spread);
     assert_int_equal(launch.is_open, row->is.is_open);
+    assert_int_equal(launch.start_within_ns, row->is.start_within_ns);
 }
 
 int main(void)
