@@ -69,6 +69,7 @@ static bool say(const struct exhibit *exhibit, struct error *error)
 {
     const struct trace_summary *trace = &exhibit->trace;
     struct text left_out = { 0 };
+    char time[NUMBER_SIZE];
     add_count(trace->left_out, "events that are no actions", &left_out);
     add_count(trace->messages, "sends and receives", &left_out);
     add_count(trace->doubled, "times of the host where the GPU's are there", &left_out);
@@ -76,6 +77,9 @@ static bool say(const struct exhibit *exhibit, struct error *error)
     if (good && left_out.length > 0)
         command_say("%s: left out: %s", exhibit->file, left_out.data);
     text_clear(&left_out);
+    if (trace->waits > 0)
+        command_say("%s: waiting for messages within %llu actions is taken off them: %s in all", exhibit->file,
+                    (unsigned long long)trace->waits, time_format(trace->waited_ns, time));
     if (trace->uneven)
         command_say("%s: some actions come more often than others: it begins or ends within an iteration",
                     exhibit->file);

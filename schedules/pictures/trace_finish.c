@@ -26,6 +26,19 @@ static void drop_host_times(struct trace_reader *reader)
         reader->processes[reader->actions[i].process].acts = true;
 }
 
+static bool refuse_nameless(const struct trace_reader *reader, struct error *error)
+{
+    const char *name = reader->file_count ? reader->files[0].name : "a trace";
+    for (size_t i = 0; i < reader->file_count; i++) {
+        if (reader->files[i].has_messages)
+            return error_set(error, "%s: passes messages, but names no actions: of PyTorch's schedules Schedule1F1B does "
+                                    "not; ScheduleInterleaved1F1B with one stage per rank does the same, and names "
+                                    "them", reader->files[i].name);
+    }
+    return error_set(error, "%s: has no complete event (ph X) that is named like an action: PP:0F1, Forward 1 or 0F1",
+                     name);
+}
+
 // Every process that acts gets the rank that is said, or else all of them the next in order.
 static bool give_ranks(struct trace_reader *reader, struct error *error)
 {
@@ -40,8 +53,7 @@ static bool give_ranks(struct trace_reader *reader, struct error *error)
         silent = process->acts && process->rank == NO_RANK ? process : silent;
     }
     if (acting == 0)
-        return error_set(error, "%s: has no complete event (ph X) that is named like an action: PP:0F1, Forward 1 or "
-                                "0F1", reader->file_count ? reader->files[0].name : "a trace");
+        return refuse_nameless(reader, error);
     if (silent && said > 0)
         return error_set(error, "%s: does not say its rank (distributedInfo.rank, or a process named \"rank 0\"), "
                                 "though others do", reader->files[silent->file].name);
@@ -104,15 +116,23 @@ static bool number_ranks(struct trace_reader *reader, struct error *error)
 
 // --- when ---------------------------------------------------------------------------------
 
-// One clock for all files, which starts with the first action.
+// One clock for all files.
 static void share_clock(struct trace_reader *reader)
 {
-    uint64_t first_ns = UINT64_MAX;
     for (size_t i = 0; i < reader->action_count; i++) {
         struct trace_action *action = &reader->actions[i];
-        action->start_ns += reader->files[reader->processes[action->process].file].base_ns;
-        first_ns = action->start_ns < first_ns ? action->start_ns : first_ns;
+        const struct trace_file *file = &reader->files[reader->processes[action->process].file];
+        action->start_ns += file->base_ns;
+        action->sees_receives = file->has_receives;
     }
+}
+
+// The clock starts with the first action.
+static void start_clock(struct trace_reader *reader)
+{
+    uint64_t first_ns = UINT64_MAX;
+    for (size_t i = 0; i < reader->action_count; i++)
+        first_ns = reader->actions[i].start_ns < first_ns ? reader->actions[i].start_ns : first_ns;
     for (size_t i = 0; i < reader->action_count; i++)
         reader->actions[i].start_ns -= first_ns;
 }
@@ -206,16 +226,24 @@ static int compare_to_find(const void *a, const void *b)
     return order ? order : (x->iteration > y->iteration) - (x->iteration < y->iteration);
 }
 
+const struct trace_action *trace_find_action(const struct trace_reader *reader, const struct trace_action *action,
+                                             struct action sought)
+{
+    struct trace_action key = *action;
+    key.action = sought;
+    return bsearch(&key, reader->actions, reader->action_count, sizeof *reader->actions, compare_to_find);
+}
+
 // While actions stand as count_iterations() has left them: those that are alike by their iteration. Where a run was not
 // recorded from the beginning of an iteration to the end of one, the numbers of some are those of others.
 static bool is_in_order(const struct trace_reader *reader, struct error *error)
 {
     for (size_t i = 0; i < reader->action_count && !reader->summary.uneven; i++) {
         const struct trace_action *action = &reader->actions[i];
-        struct trace_action sought = *action;
+        struct action sought;
         char name[ACTION_SIZE], earlier[ACTION_SIZE];
-        const struct trace_action *before = comes_after(action->action, &sought.action)
-            ? bsearch(&sought, reader->actions, reader->action_count, sizeof *reader->actions, compare_to_find) : NULL;
+        const struct trace_action *before = comes_after(action->action, &sought)
+                                              ? trace_find_action(reader, action, sought) : NULL;
         if (before && before->start_ns > action->start_ns)
             return error_set(error, "%s: rank %u has done %s before %s in iteration %u: these are not the actions of"
                              " whole iterations, or its clock went back", reader->files[0].name, action->process,
@@ -233,6 +261,8 @@ static bool add_span(const struct trace_action *action, struct trace_summary *su
     struct action what = action->action;
     what.joined = 0;
     summary->actions++;
+    summary->waits += action->wait_ns > 0;
+    summary->waited_ns += action->wait_ns;
     summary->stages = what.stage + 1u > summary->stages ? what.stage + 1u : summary->stages;
     if (what.micro_batch != NO_MICRO_BATCH && what.kind <= ACTION_R && what.micro_batch >= summary->micro_batches)
         summary->micro_batches = what.micro_batch + 1;
@@ -267,12 +297,15 @@ bool trace_reader_finish(struct trace_reader *reader, int64_t iteration, struct 
                          struct trace_summary *summary, struct error *error)
 {
     drop_host_times(reader);
+    trace_waits_find(reader);
     share_clock(reader);
     if (!give_ranks(reader, error) || !ranks_are_apart(reader, error) || !number_ranks(reader, error))
         return false;
     count_iterations(reader);
     if (!choose(reader, iteration, error) || !is_in_order(reader, error))
         return false;
+    trace_waits_take_off(reader);
+    start_clock(reader);
     sort(reader, compare_by_time);
     bool good = true;
     timeline->ranks = reader->ranks;

@@ -77,7 +77,7 @@ size_t trace_name_parse(const char *name, struct action group[MOST_JOINED], bool
 
 // The parts of an event that say something.
 struct event {
-    char phase[4], name[200], category[40], process[24];
+    char phase[4], name[200], category[40], process[24], thread[24];
     char start[40], length[40], recompute[40];  // in us, as written
     char process_name[40];                      // of a metadata event
 };
@@ -164,6 +164,8 @@ static void read_event(struct json_scan *scan, struct event *event)
             json_scan_string(scan, event->category, sizeof event->category);
         else if (strcmp(key, "pid") == 0 && (string || number))
             take_id(scan, event->process, sizeof event->process);
+        else if (strcmp(key, "tid") == 0 && (string || number))
+            take_id(scan, event->thread, sizeof event->thread);
         else if (strcmp(key, "ts") == 0 && number)
             json_scan_number(scan, event->start, sizeof event->start);
         else if (strcmp(key, "dur") == 0 && number)
@@ -201,6 +203,27 @@ static bool is_message_kind(unsigned kind)
     return kind >= ACTION_SEND_F && kind <= ACTION_RECV_B;
 }
 
+static uint64_t thread_of(const struct trace_reader *reader, const struct event *event)
+{
+    return trace_thread((uint32_t)reader->file_count - 1, event->process, event->thread);
+}
+
+// What is no action may say when one has its input, or begins to work (trace_waits.c).
+static bool keep_mark(struct trace_reader *reader, const struct event *event, struct error *error)
+{
+    struct trace_file *file = &reader->files[reader->file_count - 1];
+    struct trace_mark mark = { .kind = trace_mark_of(event->category, event->name) };
+    uint64_t length_ns;
+    file->has_receives |= mark.kind == MARK_RECEIVED;
+    file->has_messages |= mark.kind == MARK_RECEIVED || mark.kind == MARK_MESSAGE;
+    if (mark.kind == MARK_NONE || mark.kind == MARK_MESSAGE || !parse_us(event->start, &mark.time_ns)
+        || !parse_us(event->length, &length_ns))
+        return true;
+    mark.thread = thread_of(reader, event);
+    mark.time_ns += mark.kind == MARK_RECEIVED ? length_ns : 0;
+    return trace_mark_add(reader, mark, error);
+}
+
 static bool keep_event(struct trace_reader *reader, struct json_scan *scan, const struct event *event)
 {
     struct action group[MOST_JOINED];
@@ -210,13 +233,15 @@ static bool keep_event(struct trace_reader *reader, struct json_scan *scan, cons
     if (count == 0 || is_message_kind(group[0].kind)) {
         reader->summary.left_out += count == 0;
         reader->summary.messages += count > 0;
-        return true;
+        return !complete || count > 0 || keep_mark(reader, event, &scan->error);
     }
     struct trace_process *process = find_process(reader, event->process, &scan->error);
     if (!process || !take_times(scan, event, &action))
         return false;
     process->acts = true;
     action.process = (uint32_t)(process - reader->processes);
+    action.thread = thread_of(reader, event);
+    action.in_group = count > 1;
     reader->files[reader->file_count - 1].has_gpu |= action.by_gpu;
     for (size_t i = 0; i < count; i++) {
         action.action = group[i];
@@ -407,6 +432,7 @@ void trace_reader_free(struct trace_reader *reader)
     if (!reader)
         return;
     free(reader->actions);
+    free(reader->marks);
     free(reader->processes);
     free(reader->files);
     free(reader);

@@ -137,6 +137,62 @@ static void files_of_the_profiler_are_read(void **state)
     timeline_clear(&reading.timeline);
 }
 
+// --- waiting within actions ---------------------------------------------------------------
+
+// An event of rank `pid`, on its thread `tid`, from `ts` to `ts + dur`.
+#define EVENT(cat, name, pid, tid, ts, dur)                                                                       \
+    "{\"ph\":\"X\",\"cat\":\"" cat "\",\"name\":\"" name "\",\"pid\":" #pid ",\"tid\":" #tid ",\"ts\":" #ts ",\"dur\":" #dur "}"
+#define NAMED(name, pid, ts, dur) EVENT("user_annotation", name, pid, 1, ts, dur)
+#define OPERATOR(name, pid, ts, dur) EVENT("cpu_op", name, pid, 1, ts, dur)
+
+static struct wait_row {
+    const char *name, *events, *want;
+    uint64_t waits, waited_ns;
+} wait_rows[] = {
+    // _PipelineScheduleRuntime posts the receive before the action and waits within it; what stands between its
+    // arrival and the first operator is the action's own.
+    { "waits: of a receive posted before", "[" NAMED("PP:0F0", 0, 0, 10) "," OPERATOR("aten::mm", 0, 2, 8) ","
+      NAMED("PP:1RECV_F0", 1, 0, 2) "," OPERATOR("aten::empty_strided", 1, 0.1, 0.2) "," OPERATOR("c10d::recv_", 1, 0.5, 1)
+      "," NAMED("gloo:recv", 1, 1, 11) "," NAMED("PP:1F0", 1, 2, 20) "," OPERATOR("aten::mm", 1, 13, 9) "]",
+      "0 0F0 0-10000; 1 1F0 12000-22000", 1, 10000 },
+    // ScheduleGPipe does both within the action.
+    { "waits: of a receive posted within", "[" OPERATOR("aten::mm", 1, 48, 2) "," NAMED("gloo:recv", 1, 32, 14) ","
+      OPERATOR("aten::empty_strided", 1, 31, 1) "," OPERATOR("c10d::recv_", 1, 32, 5) "," NAMED("Forward 0", 1, 30, 20) ","
+      NAMED("Forward 0", 0, 20, 8) "]", "0 0F0 26000-30000; 1 1F0 0-8000", 1, 16000 },
+    { "waits: of nothing, while it computes for a later receive", "[" NAMED("PP:1F0", 0, 0, 10) ","
+      OPERATOR("aten::mm", 0, 1, 2) "," NAMED("gloo:recv", 0, 0, 5) "," OPERATOR("aten::mm", 0, 6, 2) "]",
+      "0 1F0 0-10000", 0, 0 },
+    { "waits: on another thread are another's", "[" NAMED("PP:1F0", 0, 0, 10) ","
+      EVENT("user_annotation", "gloo:recv", 0, 2, 0, 5) "," EVENT("cpu_op", "aten::mm", 0, 3, 6, 2) "]",
+      "0 1F0 0-10000", 0, 0 },
+    // Without receives: 1F0 and 0B0 take another rank's message; 0F0 takes none, and 1B0 is the last stage's.
+    { "waits: until the first operator", "[" NAMED("PP:0F0", 0, 0, 10) "," OPERATOR("aten::mm", 0, 4, 6) ","
+      NAMED("PP:0B0", 0, 10, 40) "," OPERATOR("MmBackward0", 0, 40, 10) "," NAMED("PP:1F0", 1, 0, 20) ","
+      OPERATOR("aten::mm", 1, 12, 8) "," NAMED("PP:1B0", 1, 20, 15) "," OPERATOR("MmBackward0", 1, 25, 5) "]",
+      "0 0F0 0-10000; 0 0B0 40000-50000; 1 1F0 12000-20000; 1 1B0 20000-35000", 2, 42000 },
+    // The rank's own work is no message, whichever kind of backward made it; a group's members have unlike inputs.
+    { "waits: of nothing for what is here", "[" NAMED("PP:0F0", 0, 0, 10) "," NAMED("PP:1F0", 0, 10, 10) ","
+      OPERATOR("aten::mm", 0, 14, 6) "," NAMED("PP:1I0", 0, 20, 10) "," NAMED("PP:0B0", 0, 30, 10) ","
+      OPERATOR("MmBackward0", 0, 35, 5) "," NAMED("PP:(2F1;5B0)OVERLAP_F_B", 0, 40, 10) ","
+      OPERATOR("aten::mm", 0, 45, 5) "," NAMED("PP:5I1", 0, 50, 5) "]",
+      "0 0F0 0-10000; 0 1F0 10000-20000; 0 1I0 20000-30000; 0 0B0 30000-40000; 0 2F1+ 40000-50000; 0 5B0 40000-50000;"
+      " 0 5I1 50000-55000", 0, 0 },
+    { "waits: a group's members wait alike", "[" NAMED("gloo:recv", 0, 0, 4) "," NAMED("PP:(2F1;5B0)OVERLAP_F_B", 0, 0, 10)
+      "," OPERATOR("aten::mm", 0, 5, 5) "]", "0 2F1+ 0-6000; 0 5B0 0-6000", 2, 8000 },
+    { "waits: a wait before the first action begins the clock later", "[" NAMED("gloo:recv", 0, 0, 7) ","
+      NAMED("PP:1F0", 0, 0, 10) "," NAMED("PP:1F1", 0, 10, 10) "]", "0 1F0 0-3000; 0 1F1 3000-13000", 1, 7000 },
+};
+
+static void waiting_is_no_part_of_an_action(void **state)
+{
+    const struct wait_row *row = *state;
+    struct reading reading = read_one(row->events, TRACE_LAST);
+    assert_spans(&reading.timeline, row->want);
+    assert_int_equal(reading.summary.waits, row->waits);
+    assert_int_equal(reading.summary.waited_ns, row->waited_ns);
+    timeline_clear(&reading.timeline);
+}
+
 static void ranks_follow_the_order_where_nothing_says_them(void **state)
 {
     (void)state;
@@ -195,6 +251,9 @@ static struct fault_row {
 } fault_rows[] = {
     { "fault: no actions", "{\"traceEvents\":[]}", NULL,
       "file0: has no complete event (ph X) that is named like an action: PP:0F1, Forward 1 or 0F1" },
+    { "fault: no names, as Schedule1F1B has none", "[" OPERATOR("c10d::recv_", 0, 0, 1) "," OPERATOR("aten::mm", 0, 1, 1) "]",
+      NULL, "file0: passes messages, but names no actions: of PyTorch's schedules Schedule1F1B does not;"
+      " ScheduleInterleaved1F1B with one stage per rank does the same, and names them" },
     { "fault: no trace", "{\"format\":\"weir.plan\"}", NULL, "file0: byte 22: has no traceEvents: is no trace" },
     { "fault: no time", "[{\"ph\":\"X\",\"name\":\"0F0\",\"pid\":1,\"dur\":1}]", NULL,
       "file0: byte 40: the event before it, \"0F0\": ts: is missing, negative or too large" },
@@ -292,8 +351,9 @@ static void what_is_written_is_read_back(void **state)
 
 int main(void)
 {
-    enum { NAMES = sizeof name_rows / sizeof name_rows[0], FAULTS = sizeof fault_rows / sizeof fault_rows[0], PLAIN = 8 };
-    struct CMUnitTest tests[PLAIN + NAMES + FAULTS] = {
+    enum { NAMES = sizeof name_rows / sizeof name_rows[0], FAULTS = sizeof fault_rows / sizeof fault_rows[0],
+           WAITS = sizeof wait_rows / sizeof wait_rows[0], PLAIN = 8 };
+    struct CMUnitTest tests[PLAIN + NAMES + FAULTS + WAITS] = {
         cmocka_unit_test(the_page_of_the_format_is_read),
         cmocka_unit_test(files_of_the_profiler_are_read),
         cmocka_unit_test(ranks_follow_the_order_where_nothing_says_them),
@@ -307,5 +367,7 @@ int main(void)
         tests[PLAIN + i] = (struct CMUnitTest)TEST_ROW(names_are_actions, &name_rows[i]);
     for (size_t i = 0; i < FAULTS; i++)
         tests[PLAIN + NAMES + i] = (struct CMUnitTest)TEST_ROW(faults_are_named, &fault_rows[i]);
+    for (size_t i = 0; i < WAITS; i++)
+        tests[PLAIN + NAMES + FAULTS + i] = (struct CMUnitTest)TEST_ROW(waiting_is_no_part_of_an_action, &wait_rows[i]);
     return cmocka_run_group_tests_name("trace_read", tests, NULL, NULL);
 }
