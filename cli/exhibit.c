@@ -77,27 +77,36 @@ static bool find_difference(const struct exhibit *a, const struct exhibit *b, st
                             error);
 }
 
-static void write_share(const char *what, double a, double b, struct text *text)
+// Two numbers beside each other, and how much more the one is than the other, the base.
+struct columns {
+    struct text *text;
+    bool first_is_base;
+};
+
+static void write_share(const struct columns *columns, const char *what, double a, double b)
 {
-    text_add(text, "%-18s %11.2f %%  %11.2f %%  %+.2f points\n", what, 100 * a, 100 * b, 100 * (b - a));
+    text_add(columns->text, "%-18s %11.2f %%  %11.2f %%  %+.2f points\n", what, 100 * a, 100 * b,
+             100 * (columns->first_is_base ? b - a : a - b));
 }
 
-static void write_time(const char *what, uint64_t a, uint64_t b, struct text *text)
+static void write_time(const struct columns *columns, const char *what, uint64_t a, uint64_t b)
 {
+    const uint64_t base = columns->first_is_base ? a : b, other = columns->first_is_base ? b : a;
+    struct text *text = columns->text;
     char first[NUMBER_SIZE], second[NUMBER_SIZE], change[NUMBER_SIZE];
     if (a == b) {
         text_add(text, "%-18s %13s  %13s  =\n", what, time_format(a, first), time_format(b, second));
         return;
     }
-    text_add(text, "%-18s %13s  %13s  %s%s", what, time_format(a, first), time_format(b, second), b < a ? "-" : "+",
-             time_format(b < a ? a - b : b - a, change));
-    if (a > 0)
-        text_add(text, " (%+.1f %%)", 100 * ((double)b / (double)a - 1));
+    text_add(text, "%-18s %13s  %13s  %s%s", what, time_format(a, first), time_format(b, second),
+             other < base ? "-" : "+", time_format(other < base ? base - other : other - base, change));
+    if (base > 0)
+        text_add(text, " (%+.1f %%)", 100 * ((double)other / (double)base - 1));
     text_add(text, "\n");
 }
 
 // The ranks that differ; all together where none does.
-static void write_busy(const struct simulation *x, const struct simulation *y, struct text *text)
+static void write_busy(const struct columns *columns, const struct simulation *x, const struct simulation *y)
 {
     uint64_t sum = 0;
     bool differ = false;
@@ -107,27 +116,29 @@ static void write_busy(const struct simulation *x, const struct simulation *y, s
         snprintf(what, sizeof what, "rank %u busy", rank);
         sum += a;
         if (a != b)
-            write_time(what, a, b, text);
+            write_time(columns, what, a, b);
         differ |= a != b;
     }
     if (!differ && x->ranks == y->ranks)
-        write_time("busy, all ranks", sum, sum, text);
+        write_time(columns, "busy, all ranks", sum, sum);
 }
 
 bool exhibit_compare(const struct exhibit *a, const struct exhibit *b, struct text *text, struct error *error)
 {
     const struct simulation *x = &a->simulation, *y = &b->simulation;
+    const struct columns columns = { text, b->measured && !a->measured };
     struct difference difference;
     if (!find_difference(a, b, &difference, error))
         return false;
     shown_add(text, "against %s: %s", b->file, b->name);
-    text_add(text, "\n\n%-18s %13s  %13s  difference\n", "", "this", "that");
-    write_time("iteration", x->iteration_ns, y->iteration_ns, text);
-    write_share("bubble: makespan", x->bubble.makespan, y->bubble.makespan, text);
-    write_share("overhead", x->bubble.overhead, y->bubble.overhead, text);
-    write_share("span", x->bubble.span, y->bubble.span, text);
-    write_share("zb_rate", x->bubble.zb_rate, y->bubble.zb_rate, text);
-    write_busy(x, y, text);
+    text_add(text, "\n\n%-18s %13s  %13s  %s\n", "", "this", "that",
+             columns.first_is_base ? "that less this" : "this less that");
+    write_time(&columns, "iteration", x->iteration_ns, y->iteration_ns);
+    write_share(&columns, "bubble: makespan", x->bubble.makespan, y->bubble.makespan);
+    write_share(&columns, "overhead", x->bubble.overhead, y->bubble.overhead);
+    write_share(&columns, "span", x->bubble.span, y->bubble.span);
+    write_share(&columns, "zb_rate", x->bubble.zb_rate, y->bubble.zb_rate);
+    write_busy(&columns, x, y);
     text_add(text, "\nfirst difference: ");
     difference_write(&difference, &a->timeline, &b->timeline, text);
     text_add(text, "\n");
@@ -152,13 +163,13 @@ bool exhibit_draw_page(const struct exhibit *a, const struct exhibit *b, struct 
     struct difference difference;
     name_run(a, b, names[0], NAME);
     snprintf(title, sizeof title, "%s", names[0]);
-    struct page_run runs[2] = { { names[0], &a->timeline, &a->simulation } };
+    struct page_run runs[2] = { { names[0], &a->timeline, &a->simulation, a->measured } };
     if (b) {
         if (!find_difference(a, b, &difference, error))
             return false;
         name_run(b, a, names[1], NAME);
         snprintf(title, sizeof title, "%s, against %s", names[0], names[1]);
-        runs[1] = (struct page_run){ names[1], &b->timeline, &b->simulation };
+        runs[1] = (struct page_run){ names[1], &b->timeline, &b->simulation, b->measured };
     }
     return timeline_draw_html(runs, b ? 2 : 1, &difference, title, text) || error_no_memory(error, "a page");
 }

@@ -263,10 +263,14 @@ static bool write_result(const struct given *given, const struct result *result,
     return true;
 }
 
-// What is no text has no place to say what 1 is.
-static void warn(const struct given *given, const struct exhibit *shown)
+// What is no text has no place to say what 1 is. Numbers of unlike work cannot be compared, though they are.
+static void warn(const struct given *given, const struct result *result)
 {
-    const struct subject *subject = &shown->subject;
+    const struct subject *subject = &result->shown.subject;
+    struct text why = { 0 };
+    if (given->against && !timeline_is_same_work(&result->shown.timeline, &result->other.timeline, &why) && !why.failed)
+        command_say("%s", why.data);
+    text_clear(&why);
     if (subject->unit_ns > 1 && given->format != FORMAT_TEXT)
         command_say("1 is %llu ns, so that all costs are whole", (unsigned long long)subject->unit_ns);
 }
@@ -333,7 +337,7 @@ static bool simulate(const struct given *given, struct text *text, struct error 
         good = load_other(given, &result.other, error);
     }
     if (good) {
-        warn(given, &result.shown);
+        warn(given, &result);
         good = write_result(given, &result, text, error);
     }
     exhibit_clear(&result.shown);

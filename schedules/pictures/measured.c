@@ -168,6 +168,43 @@ bool timeline_compare(const struct timeline *a, const struct timeline *b, uint64
     return good || error_no_memory(error, "the difference of two timelines");
 }
 
+struct work {
+    uint64_t stages, forwards, backwards;
+};
+
+static struct work work_of(const struct timeline *timeline)
+{
+    struct work work = { 0 };
+    for (size_t i = 0; i < timeline->span_count; i++) {
+        const struct action action = timeline->spans[i].action;
+        if (action.kind > ACTION_R)
+            continue;
+        work.stages = action.stage >= work.stages ? action.stage + (uint64_t)1 : work.stages;
+        work.forwards += action.kind == ACTION_F;
+        work.backwards += action.kind == ACTION_B || action.kind == ACTION_I;
+    }
+    return work;
+}
+
+static void add_work(struct work work, struct text *text)
+{
+    text_add(text, "%llu forwards and %llu backwards of %llu stages", (unsigned long long)work.forwards,
+             (unsigned long long)work.backwards, (unsigned long long)work.stages);
+}
+
+// More stages of the same model are the same work in smaller parts.
+bool timeline_is_same_work(const struct timeline *a, const struct timeline *b, struct text *why)
+{
+    const struct work x = work_of(a), y = work_of(b);
+    if (x.forwards * y.stages == y.forwards * x.stages && x.backwards * y.stages == y.backwards * x.stages)
+        return true;
+    text_add(why, "the two do different work: ");
+    add_work(x, why);
+    text_add(why, " against ");
+    add_work(y, why);
+    return false;
+}
+
 static void add_span(const struct timeline *timeline, ptrdiff_t number, struct text *text)
 {
     char name[ACTION_SIZE], start[NUMBER_SIZE], length[NUMBER_SIZE];

@@ -200,6 +200,11 @@ static void add_difference(const struct page_run *runs, const struct sheet *shee
     add_string(text, sentence.data ? sentence.data : "");
     text->failed |= sentence.failed;
     text_clear(&sentence);
+    text_add(text, ",\n\"base\":%d,\"work\":", runs[1].measured && !runs[0].measured ? 0 : 1);
+    timeline_is_same_work(runs[0].timeline, runs[1].timeline, &sentence);
+    add_string(text, sentence.data ? sentence.data : "");
+    text->failed |= sentence.failed;
+    text_clear(&sentence);
     if (difference->what == DIFFERENCE_ACTION || difference->what == DIFFERENCE_TIME)
         text_add(text, ",\"first\":{\"rank\":%u,\"boxes\":[%lld,%lld]}", difference->rank,
                  box_number(&sheets[0], difference->spans[0]), box_number(&sheets[1], difference->spans[1]));

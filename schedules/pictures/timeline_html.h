@@ -10,9 +10,11 @@ struct page_run {
     const char *name;
     const struct timeline *timeline;
     const struct simulation *simulation;  // its results
+    bool measured;
 };
 
-// `count` is 1 or 2; of two, `difference` says where they first differ. False only without memory.
+// `count` is 1 or 2; of two, `difference` says where they first differ, and numbers are subtracted: what was predicted
+// from what was measured, or else the second run's from the first's. False only without memory.
 bool timeline_draw_html(const struct page_run *runs, size_t count, const struct difference *difference,
                         const char *title, struct text *text);
 

@@ -18,6 +18,8 @@ enum {
     GAP = 8,
     AXIS = 40,
     LETTER = 7,            // about the width of one
+    SIZE = 11,             // of a label
+    LEAST = 1,             // of one that has no room
     MOST_ARROWS = 20000,   // of messages; more would be a grey cloud
 };
 
@@ -32,6 +34,11 @@ static double x_of(const struct page *page, uint64_t time_ns)
     const struct extent extent = page->lanes.extent;
     const double length = (double)(extent.last_ns - extent.first_ns);
     return length > 0 ? LEFT + PLOT * (double)(time_ns - extent.first_ns) / length : LEFT;
+}
+
+static double smaller(double a, double b)
+{
+    return a < b ? a : b;
 }
 
 static double y_of(uint32_t rank)
@@ -149,9 +156,26 @@ static void draw_lanes(const struct page *page, struct text *text)
 
 // --- what is in it ------------------------------------------------------------------
 
-static bool has_room(double width, const char *label)
+// Every box has its label: at its usual size where that has room, or else as large as the box lets it be, along it or
+// up it, whichever is larger. The smallest are there for who looks closer.
+static void draw_label(const struct page *page, const struct lane_box *box, const char *label, struct text *text)
 {
-    return width >= (double)(LETTER * strlen(label) + 2);
+    const double x = x_of(page, box->span->start_ns), width = x_of(page, box->span->end_ns) - x;
+    const double height = (double)LANE / box->rows, y = y_of(box->span->rank) + height * box->row;
+    const double letters = (double)strlen(label) * LETTER / SIZE;  // how long it is for how high
+    const double along = smaller((width - 2) / letters, height - 2), up = smaller((height - 2) / letters, width - 1);
+    const bool turned = along < SIZE && up > along;
+    const double fits = turned ? up : along, size = fits > SIZE ? SIZE : fits < LEAST ? LEAST : fits;
+    text_add(text, "<text class=\"in ");
+    add_class(text, box->span->action.kind, lanes_shade(&page->lanes, box));
+    text_add(text, "\"");
+    if (size < SIZE)
+        text_add(text, " font-size=\"%.1f\"", size);
+    if (turned)
+        text_add(text, " transform=\"translate(%.2f %.1f) rotate(-90)\">%s</text>", x + width / 2 + size * .36,
+                 y + height / 2, label);
+    else
+        text_add(text, " x=\"%.2f\" y=\"%.1f\">%s</text>", x + width / 2, y + height / 2 + size * .36, label);
 }
 
 static void draw_title(const struct page *page, const struct span *span, struct text *text)
@@ -179,11 +203,7 @@ static void draw_box(const struct page *page, const struct lane_box *box, struct
         text_add(text, "<rect class=\"box R0\" x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%.1f\"/>", x,
                  y + height * 4 / 5, x_of(page, span->start_ns + span->recompute_ns) - x, height / 5);
     drawing_label(span->action, label);
-    if (has_room(width, label) && box->rows <= 2) {
-        text_add(text, "<text class=\"in ");
-        add_class(text, span->action.kind, shade);
-        text_add(text, "\" x=\"%.2f\" y=\"%.1f\">%s</text>", x + width / 2, y + height / 2 + 4, label);
-    }
+    draw_label(page, box, label, text);
     text_add(text, "</g>\n");
 }
 

@@ -26,7 +26,7 @@ opened "light&critical&messages&hover=0,2,85000"
 has '<b>2I1</b> backward for the input, 12.0 us'
 has 'waits for <em>3I1</em> of rank 3, whose message took 2.00 us and arrived at 82.0 us'
 has '<b>First difference</b> in the order: rank 3, action 1'
-has '<td>iteration</td><td>306 us</td><td>362 us</td><td>+56.0 us (+18.3 %)</td>'
+has '<td>iteration</td><td>306 us</td><td>362 us</td><td>−56.0 us (−15.5 %)</td>'
 # Between two actions there is nothing but waiting.
 opened "dark&hover=0,0,60000"
 has '<b>idle</b> 48.0 us'
@@ -37,6 +37,13 @@ cp page.html two.html
 weir simulate groups.json --cost 10us,10us,10us,0us --overlapped 24us --format html -o page.html
 opened "light&hover=0,1,95000"
 has 'together with <em>1B0</em>'
+cp two.html page.html
+# Runs that do different work are not what one compares; what there is none of is not offered.
+weir schedule 1f1b --ranks 4 --micro-batches 6 --format json > fewer.json
+weir simulate zb.json --cost 10us,12us,8us,0us --against fewer.json --format html -o page.html 2>/dev/null
+opened "light"
+has 'Careful: the two do different work: 32 forwards and 32 backwards of 4 stages against 24 forwards'
+has '<button data-key="b" [^>]*hidden'
 mv two.html page.html
 # What people do: the wheel zooms around the pointer, dragging moves along, keys and buttons do what they say.
 cat page.html - >acted.html <<'END'

@@ -156,6 +156,22 @@ static void the_first_difference_is_named(void **state)
     timeline_clear(&slow);
 }
 
+static void unlike_work_is_said(void **state)
+{
+    (void)state;
+    struct timeline two = small_timeline(2, 10000), slow = small_timeline(2, 10500), three = small_timeline(3, 10000);
+    struct text why = { 0 };
+    assert_true(timeline_is_same_work(&two, &slow, &why));
+    assert_int_equal(why.length, 0);
+    assert_false(timeline_is_same_work(&three, &two, &why));
+    assert_string_equal(why.data, "the two do different work: 6 forwards and 6 backwards of 2 stages against 4 forwards "
+                                  "and 4 backwards of 2 stages");
+    text_clear(&why);
+    timeline_clear(&two);
+    timeline_clear(&slow);
+    timeline_clear(&three);
+}
+
 static void nothing_measured_is_nothing(void **state)
 {
     (void)state;
@@ -174,6 +190,7 @@ int main(void)
         cmocka_unit_test(actions_know_what_they_waited_for),
         cmocka_unit_test(what_is_read_off_a_timeline_is_what_was_simulated),
         cmocka_unit_test(the_first_difference_is_named),
+        cmocka_unit_test(unlike_work_is_said),
         cmocka_unit_test(nothing_measured_is_nothing),
     };
     return cmocka_run_group_tests_name("measured", tests, NULL, NULL);

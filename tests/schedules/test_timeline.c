@@ -215,6 +215,32 @@ static void svg_has_a_box_per_action_and_says_what_it_is(void **state)
     timeline_clear(&timeline);
 }
 
+// Wide and narrow ones, halves of a lane, W as well.
+static void svg_labels_every_box(void **state)
+{
+    (void)state;
+    struct timeline timeline = { .ranks = 1 };
+    const uint64_t lengths[] = { 100000, 2000, 900, 300, 10 };
+    uint64_t now = 0;
+    for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
+        for (unsigned kind = ACTION_F; kind <= ACTION_W; kind++) {
+            const struct action action = { .kind = (uint8_t)kind, .micro_batch = (uint32_t)(10 + i) };
+            assert_true(timeline_add(&timeline, (struct span){ 0, action, now, now + lengths[i], 0 }));
+            if (kind != ACTION_I)
+                now += lengths[i];  // the I and the W at the same time
+        }
+    }
+    struct text text = { 0 };
+    timeline_draw_svg(&timeline, &(struct svg_chart){ .title = "labels" }, &text);
+    assert_well_formed(text.data);
+    assert_int_equal(count_of(text.data, "<g><title>"), 20);
+    assert_int_equal(count_of(text.data, "<text class=\"in "), 20);
+    assert_int_equal(count_of(text.data, ">W14</text>"), 1);
+    assert_int_equal(count_of(text.data, "rotate(-90)\">F11</text>"), 1);
+    text_clear(&text);
+    timeline_clear(&timeline);
+}
+
 // --- trace --------------------------------------------------------------------------
 
 struct event {
@@ -393,6 +419,7 @@ int main(void)
         cmocka_unit_test(charts_have_colours_and_sides_where_asked),
         cmocka_unit_test(empty_timelines_are_drawn),
         cmocka_unit_test(svg_has_a_box_per_action_and_says_what_it_is),
+        cmocka_unit_test(svg_labels_every_box),
         cmocka_unit_test(trace_has_exact_times_and_arrows_between_boxes),
         cmocka_unit_test(traces_of_groups_are_nested_and_arrows_are_paired),
         cmocka_unit_test(arrows_stay_within_their_iteration),

@@ -83,7 +83,7 @@ static void the_page_holds_what_the_timeline_does(void **state)
     (void)state;
     struct shown shown = show("dualpipev", 2);
     struct text text = { 0 };
-    const struct page_run run = { "a </script><b> & \"c\"", &shown.timeline, &shown.simulation };
+    const struct page_run run = { "a </script><b> & \"c\"", &shown.timeline, &shown.simulation, false };
     assert_true(timeline_draw_html(&run, 1, NULL, "<title> & more", &text));
     assert_non_null(strstr(text.data, "<title>&lt;title&gt; &amp; more</title>"));
     assert_null(strstr(text.data, "a </script>"));
@@ -113,18 +113,44 @@ static void two_runs_come_with_their_difference(void **state)
     struct error error = { 0 };
     struct text text = { 0 };
     assert_good(timeline_compare(&a.timeline, &b.timeline, 0, &difference, &error), error);
-    const struct page_run runs[2] = { { "a", &a.timeline, &a.simulation }, { "b", &b.timeline, &b.simulation } };
+    const struct page_run runs[2] = { { "a", &a.timeline, &a.simulation, false },
+                                      { "b", &b.timeline, &b.simulation, false } };
     assert_true(timeline_draw_html(runs, 2, &difference, "two", &text));
     struct json_document *document = data_of(&text);
     struct json root = json_root(document), first = json_object(&root, "first"), list = json_array(&root, "runs");
     assert_int_equal(json_count(&list), 2);
     assert_memory_equal(json_string(&root, "difference"), "in the order: rank 3", 20);
     assert_int_equal(json_u64(&first, "rank", 0, 3), 3);
+    assert_int_equal(json_u64(&root, "base", 0, 1), 1);
+    assert_string_equal(json_string(&root, "work"), "");
     assert_good(json_ok(document, &error), error);
     json_free(document);
     text_clear(&text);
     hide(&a);
     hide(&b);
+}
+
+// What was predicted is subtracted from what was measured, wherever either stands.
+static void measured_less_predicted(void **state)
+{
+    (void)state;
+    struct shown a = show("1f1b", 1);
+    struct difference difference;
+    struct error error = { 0 };
+    assert_good(timeline_compare(&a.timeline, &a.timeline, 0, &difference, &error), error);
+    for (unsigned measured = 0; measured < 4; measured++) {
+        const struct page_run runs[2] = { { "a", &a.timeline, &a.simulation, measured & 1 },
+                                          { "b", &a.timeline, &a.simulation, measured >> 1 } };
+        struct text text = { 0 };
+        assert_true(timeline_draw_html(runs, 2, &difference, "two", &text));
+        struct json_document *document = data_of(&text);
+        struct json root = json_root(document);
+        assert_int_equal(json_u64(&root, "base", 0, 1), measured == 2 ? 0 : 1);
+        assert_good(json_ok(document, &error), error);
+        json_free(document);
+        text_clear(&text);
+    }
+    hide(&a);
 }
 
 static void nothing_makes_a_page_too(void **state)
@@ -135,7 +161,7 @@ static void nothing_makes_a_page_too(void **state)
     struct error error = { 0 };
     struct text text = { 0 };
     assert_good(timeline_measure(&timeline, &simulation, &error), error);
-    assert_true(timeline_draw_html(&(struct page_run){ "nothing", &timeline, &simulation }, 1, NULL, "nothing", &text));
+    assert_true(timeline_draw_html(&(struct page_run){ "nothing", &timeline, &simulation, false }, 1, NULL, "nothing", &text));
     json_free(data_of(&text));
     text_clear(&text);
     simulation_clear(&simulation);
@@ -146,6 +172,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_page_holds_what_the_timeline_does),
         cmocka_unit_test(two_runs_come_with_their_difference),
+        cmocka_unit_test(measured_less_predicted),
         cmocka_unit_test(nothing_makes_a_page_too),
     };
     return cmocka_run_group_tests_name("timeline_html", tests, NULL, NULL);

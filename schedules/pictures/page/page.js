@@ -43,6 +43,7 @@ function unpack(run) {
   run.first = first;
   run.spans = null;
   run.most = Math.max(1, ...run.peaks);
+  run.holds = run.levels.length > 0 && run.peaks.some(peak => peak > 0);  // a curve of zeros would say nothing
   run.curves = new Set(run.levels.map((_, rank) => rank).filter(rank => run.ranks <= 8 || rank === 0
     || rank === run.ranks - 1 || rank === run.ranks >> 1 || run.peaks[rank] === run.most));
 }
@@ -333,7 +334,7 @@ function fillNumbers() {
   rows.push(['computing on the critical path', run => run.path[0] + run.path[1], time]);
   rows.push(['messages on it', run => run.path[2] + run.path[3], time]);
   rows.push(['waiting on it', run => run.path[4], time]);
-  if (data.runs.every(run => run.levels.length))
+  if (data.runs.every(run => run.holds))
     rows.push(['highest peak', run => Math.max(...run.peaks), bytes]);
   const ranks = data.runs.length === 2 && data.runs[0].ranks === data.runs[1].ranks ? data.runs[0].ranks : 0;
   const differ = [...Array(ranks).keys()].filter(rank => data.runs[0].busy[rank] !== data.runs[1].busy[rank]);
@@ -343,8 +344,11 @@ function fillNumbers() {
   document.getElementById('numbers').className = data.runs.length === 1 ? 'across' : 'down';
   document.getElementById('numbers').innerHTML = data.runs.length === 1 ? across(useful) : down(useful);
   document.getElementById('difference').innerHTML =
-    data.difference ? '<b>First difference</b> ' + escaped(data.difference) : '';
+    (data.work ? `<strong>Careful: ${escaped(data.work)}.</strong><br>` : '')
+    + (data.difference ? '<b>First difference</b> ' + escaped(data.difference) : '');
   document.getElementById('to-difference').hidden = !data.first;
+  document.querySelector('[data-key="m"]').hidden = !data.runs.some(run => run.messages.length);
+  document.querySelector('[data-key="b"]').hidden = !data.runs.some(run => run.holds);
 }
 
 function across(rows) {
@@ -354,12 +358,15 @@ function across(rows) {
 
 function down(rows) {
   const lines = rows.map(([name, value, write]) => {
-    const [a, b] = data.runs.map(value), sign = b < a ? '\u2212' : '+';
-    const change = sign + (write === percent ? `${(100 * Math.abs(b - a)).toFixed(2)} points`
-      : write(Math.abs(b - a)) + (a > 0 ? ` (${sign}${(100 * Math.abs(b - a) / a).toFixed(1)} %)` : ''));
-    return `<tr><td>${name}</td><td>${write(a)}</td><td>${write(b)}</td><td>${a === b ? '=' : change}</td></tr>`;
+    const values = data.runs.map(value), base = values[data.base], other = values[1 - data.base];
+    const sign = other < base ? '\u2212' : '+', apart = Math.abs(other - base);
+    const change = sign + (write === percent ? `${(100 * apart).toFixed(2)} points`
+      : write(apart) + (base > 0 ? ` (${sign}${(100 * apart / base).toFixed(1)} %)` : ''));
+    return `<tr><td>${name}</td>${values.map(each => `<td>${write(each)}</td>`).join('')}`
+      + `<td>${apart === 0 ? '=' : change}</td></tr>`;
   });
-  return `<tr><th></th>${data.runs.map(run => `<th>${escaped(run.name)}</th>`).join('')}<th>difference</th></tr>`
+  const less = data.base === 1 ? 'first less second' : 'second less first';
+  return `<tr><th></th>${data.runs.map(run => `<th>${escaped(run.name)}</th>`).join('')}<th>${less}</th></tr>`
     + lines.join('');
 }
 

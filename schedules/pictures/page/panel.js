@@ -25,7 +25,7 @@ class Panel {
 
   resize(room) {
     const run = this.run;
-    this.memory = show.memory && run.levels.length > 0 ? MEMORY : 0;
+    this.memory = show.memory && run.holds ? MEMORY : 0;
     this.pitch = Math.min(34, Math.max(7, (room - RULER - GAP_BELOW - this.memory) / run.ranks));
     this.lane = Math.max(6, this.pitch - Math.max(1, Math.min(6, this.pitch * .18)));
     this.width = this.canvas.clientWidth;
