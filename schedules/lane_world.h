@@ -53,8 +53,7 @@ void lane_world_free(struct lane_world *world);
 // of the lists. (Each copy has a duration for its REDUCE; the longest counts.)
 const uint64_t *lane_world_durations(const struct lane_world *world, size_t *count);
 
-// Runs with these durations (NULL: by the costs), each less than twice what the costs
-// say. False only without memory.
+// Runs with these durations (NULL: by the costs), which sum to less than 2^63 ns. False only without memory.
 bool lane_world_run(struct lane_world *world, const uint64_t *durations, uint64_t *iteration_ns, struct error *error);
 
 // --- what the last run was like ---------------------------------------------------

@@ -1,6 +1,7 @@
 #include "schedules/network.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 struct network *network_uniform(uint32_t ranks, struct link link, struct error *error)
 {
@@ -22,6 +23,17 @@ struct network *network_uniform(uint32_t ranks, struct link link, struct error *
         network->link_of[i] = i;
     }
     return network;
+}
+
+struct network *network_copy(const struct network *network, uint32_t ranks, struct error *error)
+{
+    struct network *copy = network_uniform(ranks, (struct link){ 0 }, error);
+    if (!copy || !network)
+        return copy;
+    memcpy(copy->links, network->links, network->link_count * sizeof *copy->links);  // never more than pairs
+    memcpy(copy->link_of, network->link_of, (size_t)ranks * ranks * sizeof *copy->link_of);
+    copy->link_count = network->link_count;
+    return copy;
 }
 
 void network_free(struct network *network)

@@ -25,6 +25,8 @@ struct network {
 
 // Every ordered pair with a link of its own, all alike. Freed by network_free().
 struct network *network_uniform(uint32_t ranks, struct link link, struct error *error);
+// A copy, with as much room; of NULL, links that cost nothing.
+struct network *network_copy(const struct network *network, uint32_t ranks, struct error *error);
 void network_free(struct network *network);
 
 #endif
