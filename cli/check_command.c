@@ -166,7 +166,7 @@ static void write_findings(const struct given *given, const struct schedule *sch
     write_faults(result, text);
     if (result->ok || result->memory.is_known) {
         shown_add(text, "%s can run: ", schedule->name);
-        subject_write_shape(schedule->ranks, schedule->stages, schedule->micro_batches, text);
+        schedule_write_shape(schedule->ranks, schedule->stages, schedule->micro_batches, text);
         text_add(text, "; ");
         add_enough(given, result, text);
         text_add(text, " suffice%s.\n", result->capacity == 1 && !result->grouped ? "s" : "");
@@ -282,7 +282,7 @@ static bool check_all(const struct given *given, const struct subject *subject, 
     }
     if (good) {
         shown_add(text, "%s, ", schedule->name);
-        subject_write_shape(schedule->ranks, schedule->stages, schedule->micro_batches, text);
+        schedule_write_shape(schedule->ranks, schedule->stages, schedule->micro_batches, text);
         text_add(text, ", with ");
         add_asked(given, text);
         text_add(text, "\nreceives  verdict  least buffered sends  in groups  pairs of ranks that can share a communicator\n");

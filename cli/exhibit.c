@@ -7,6 +7,7 @@
 #include "common/json.h"
 #include "common/number.h"
 #include "common/shown.h"
+#include "schedules/simulation_table.h"
 
 // --- loading ------------------------------------------------------------------------
 
@@ -23,24 +24,6 @@ bool exhibit_is_sensible(const struct exhibit *exhibit, struct error *error)
     return true;
 }
 
-// A column of zeros would say nothing.
-static bool copy_peaks(struct exhibit *exhibit, struct error *error)
-{
-    bool any = false;
-    exhibit->peak_bytes = calloc(exhibit->simulation.ranks + (size_t)1, sizeof *exhibit->peak_bytes);
-    if (!exhibit->peak_bytes)
-        return error_no_memory(error, "a chart");
-    for (uint32_t rank = 0; rank < exhibit->simulation.ranks; rank++) {
-        exhibit->peak_bytes[rank] = exhibit->simulation.per_rank[rank].live_peak_bytes;
-        any |= exhibit->peak_bytes[rank] > 0;
-    }
-    if (!any) {
-        free(exhibit->peak_bytes);
-        exhibit->peak_bytes = NULL;
-    }
-    return true;
-}
-
 bool exhibit_simulate(const struct subject_options *options, enum exhibit_detail detail, struct exhibit *exhibit,
                       struct error *error)
 {
@@ -49,10 +32,9 @@ bool exhibit_simulate(const struct subject_options *options, enum exhibit_detail
     if (!subject_load(options, subject, error) || !subject_wants_costs(options, subject, error)
         || !schedule_simulate(subject->schedule, NULL, subject->network, &exhibit->simulation,
                               detail >= DETAIL_TIMELINE ? &exhibit->timeline : NULL, error)
-        || !exhibit_is_sensible(exhibit, error) || !copy_peaks(exhibit, error))
+        || !exhibit_is_sensible(exhibit, error) || !simulation_peaks(&exhibit->simulation, &exhibit->peak_bytes, error))
         return false;
-    snprintf(exhibit->name, sizeof exhibit->name, "%s, %u ranks, %u micro-batches", subject->schedule->name,
-             subject->schedule->ranks, subject->schedule->micro_batches);
+    simulation_title(subject->schedule, exhibit->name, sizeof exhibit->name);
     return true;
 }
 

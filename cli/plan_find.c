@@ -10,6 +10,7 @@
 #include "partitioner/explain/nearest.h"
 #include "partitioner/integer/second_opinion.h"
 #include "partitioner/plan_search.h"
+#include "partitioner/search/search_telling.h"
 
 // What is said of the plan besides stands under the table, or on standard error where there is none.
 static int print(const struct shared_options *output, const struct plan *plan, const struct text *said)
@@ -71,19 +72,10 @@ static int print_nearest(const struct search_request *request, uint64_t began_ns
     return command_write(&text, NULL, ERROR_ANSWER);
 }
 
-// A search that is made of several spends the budget of each.
 static void show_search(void *self, const struct search_progress *now)
 {
-    char best[NUMBER_SIZE], bound[NUMBER_SIZE], work[64];
-    snprintf(work, sizeof work, now->work <= now->budget ? "%llu of %llu units of work" : "%llu units of work",
-             (unsigned long long)now->work, (unsigned long long)now->budget);
-    if (now->best_ns == UINT64_MAX)
-        progress_show(self, "%s", work);
-    else if (now->bound_ns == 0)
-        progress_show(self, "best so far %s, %s", time_format(now->best_ns, best), work);
-    else
-        progress_show(self, "best so far %s, none can take less than %s, %s", time_format(now->best_ns, best),
-                      time_format(now->bound_ns, bound), work);
+    char words[SEARCH_PROGRESS_SIZE];
+    progress_show(self, "%s", search_progress_format(now, words));
 }
 
 // With a line of progress once it takes longer than a second.

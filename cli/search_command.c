@@ -119,8 +119,8 @@ static void show(void *self, uint64_t units)
 
 static uint32_t chunks_of(const struct given *given)
 {
-    const uint32_t usual = given->placement == PLACEMENT_ONE_WAY ? 1 : given->placement == PLACEMENT_V ? 2 : 4;
-    return given->subject.shared.chunks ? (uint32_t)given->subject.shared.chunks : usual;
+    const uint64_t chunks = given->subject.shared.chunks;
+    return chunks ? (uint32_t)chunks : order_usual_chunks(given->placement);
 }
 
 static struct order_request request_of(const struct given *given, const struct costs *costs)
@@ -156,7 +156,7 @@ static void write_summary(const struct order_request *request, const struct orde
 {
     char time[NUMBER_SIZE], bound[NUMBER_SIZE], memory[NUMBER_SIZE];
     text_add(text, "search: ");
-    subject_write_shape(request->ranks, request->ranks * request->chunks, request->micro_batches, text);
+    schedule_write_shape(request->ranks, request->ranks * request->chunks, request->micro_batches, text);
     text_add(text, ", placement %s, ", order_placement_names[request->placement]);
     if (request->memory_bytes)
         text_add(text, "%s per rank\n", bytes_format(request->memory_bytes, memory));

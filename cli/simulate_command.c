@@ -10,7 +10,7 @@
 #include "cli/worlds.h"
 #include "common/number.h"
 #include "common/shown.h"
-#include "schedules/costs.h"
+#include "schedules/simulation_table.h"
 #include "schedules/unit_steps.h"
 
 enum { KEY_FORMAT = KEY_OWN, KEY_AGAINST, KEY_UNIT_STEPS };
@@ -132,68 +132,6 @@ static const struct argp argp = {
 
 // --- results -----------------------------------------------------------------------
 
-static void write_table(const struct simulation *simulation, const struct subject *subject, struct text *text)
-{
-    const uint64_t unit = subject->unit_ns;
-    char first[NUMBER_SIZE], last[NUMBER_SIZE], busy[NUMBER_SIZE], again[NUMBER_SIZE], peak[NUMBER_SIZE];
-    text_add(text, "rank       first        last        busy   recompute   live peak  in flight\n");
-    for (uint32_t rank = 0; rank < simulation->ranks; rank++) {
-        const struct rank_result *result = &simulation->per_rank[rank];
-        text_add(text, "%4u  %10s  %10s  %10s  %10s  %10s  %9u", rank, costs_format(unit, result->first_ns, first),
-                 costs_format(unit, result->last_ns, last), costs_format(unit, result->busy_ns, busy),
-                 costs_format(unit, result->recompute_ns, again), bytes_format(result->live_peak_bytes, peak),
-                 result->peak_in_flight);
-        if (subject->capacity_bytes && result->live_peak_bytes > subject->capacity_bytes[rank])
-            text_add(text, "  does not fit into %s", bytes_format(subject->capacity_bytes[rank], peak));
-        text_add(text, "\n");
-    }
-}
-
-// Each cause there is, and its share of the whole.
-static void write_critical_path(const struct critical_path *path, uint64_t iteration_ns, uint64_t unit_ns,
-                                struct text *text)
-{
-    const struct {
-        const char *name;
-        uint64_t ns;
-    } causes[] = { { "computing", path->compute_ns }, { "recomputing", path->recompute_ns },
-                   { "latency", path->latency_ns }, { "transfers", path->transfer_ns },
-                   { "waiting for links", path->order_ns } };
-    const char *before = "critical path  ";
-    for (size_t i = 0; i < sizeof causes / sizeof causes[0]; i++) {
-        char time[NUMBER_SIZE];
-        if (causes[i].ns == 0)
-            continue;
-        text_add(text, "%s%s %s (%.1f %%)", before, causes[i].name, costs_format(unit_ns, causes[i].ns, time),
-                 100 * (double)causes[i].ns / (double)iteration_ns);
-        before = ", ";
-    }
-    text_add(text, "\n");
-}
-
-static void write_summary(const struct simulation *simulation, const struct subject *subject, struct text *text)
-{
-    const struct schedule *schedule = subject->schedule;
-    char a[NUMBER_SIZE], b[NUMBER_SIZE];
-    const struct bubble *bubble = &simulation->bubble;
-    const uint64_t unit = subject->unit_ns;
-    shown_add(text, "%s: ", schedule->name);
-    subject_write_shape(schedule->ranks, schedule->stages, schedule->micro_batches, text);
-    text_add(text, ", weights %s\n", weights_names[schedule->weights]);
-    if (unit)
-        text_add(text, "unit           1 is %llu ns, so that all costs are whole\n", (unsigned long long)unit);
-    text_add(text, "time           %s (%llu ns); longest span of a rank %s\n",
-             costs_format(unit, simulation->iteration_ns, a), (unsigned long long)simulation->iteration_ns,
-             costs_format(unit, simulation->max_span_ns, b));
-    if (subject->steady_ns)
-        text_add(text, "iteration      %s (%llu ns): %u more micro-batches once the pipeline is full\n",
-                 costs_format(unit, subject->steady_ns, a), (unsigned long long)subject->steady_ns,
-                 schedule->micro_batches);
-    text_add(text, "bubble         makespan %.2f %%, overhead %.2f %%, span %.2f %%, zb_rate %.2f %%\n",
-             100 * bubble->makespan, 100 * bubble->overhead, 100 * bubble->span, 100 * bubble->zb_rate);
-    write_critical_path(&simulation->critical_path, simulation->iteration_ns, unit, text);
-}
-
 static void draw_chart(const struct given *given, const struct exhibit *shown, struct text *text)
 {
     struct text_chart chart = picture_chart(&given->picture, given->subject.shared.output);
@@ -216,13 +154,15 @@ static bool write_text(const struct given *given, const struct result *result, s
 {
     const struct exhibit *shown = &result->shown;
     const uint64_t unit_ns = shown->subject.unit_ns;
+    const struct simulation_shown table = { &shown->simulation, shown->subject.schedule, unit_ns,
+                                            shown->subject.steady_ns, shown->subject.capacity_bytes };
     if (shown->measured) {
         traces_write(shown, text);
     } else {
-        write_summary(&shown->simulation, &shown->subject, text);
+        simulation_print(&table, text);
         worlds_write_summary(&result->worlds, unit_ns, text);
         text_add(text, "\n");
-        write_table(&shown->simulation, &shown->subject, text);
+        simulation_print_ranks(&table, text);
         text_add(text, "\n");
         worlds_write_table(&result->worlds, unit_ns, text);
     }

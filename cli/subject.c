@@ -132,17 +132,7 @@ bool subject_costs(const struct subject_options *options, uint32_t stages, struc
 static struct network *network_of_cluster(const char *name, uint32_t ranks, struct error *error)
 {
     struct cluster *cluster = cluster_load(name, error);
-    struct network *network = NULL;
-    uint32_t *devices = calloc(ranks, sizeof *devices);
-    for (uint32_t rank = 0; devices && rank < ranks; rank++)
-        devices[rank] = rank;
-    if (cluster && !devices)
-        error_no_memory(error, "the links of a cluster");
-    else if (cluster && cluster->device_count < ranks)
-        error_set(error, "the cluster has %zu devices, and the schedule %u ranks", cluster->device_count, ranks);
-    else if (cluster)
-        network = cluster_network(cluster, devices, ranks, error);
-    free(devices);
+    struct network *network = cluster ? cluster_network_by_rank(cluster, ranks, error) : NULL;
     cluster_free(cluster);
     return network;
 }
@@ -209,18 +199,6 @@ static bool change_schedule(struct plan *plan, const char *name, struct error *e
     return true;
 }
 
-static bool note_capacities(const struct plan *plan, struct subject *subject, struct error *error)
-{
-    subject->capacity_bytes = calloc(plan->ranks, sizeof subject->capacity_bytes[0]);
-    if (!subject->capacity_bytes)
-        return error_no_memory(error, "a plan");
-    struct placement *placement = plan_placement(plan, error);
-    for (uint32_t r = 0; placement && r < plan->ranks; r++)
-        subject->capacity_bytes[r] = plan->cluster->devices[placement->devices[r]].memory_bytes;
-    placement_free(placement);
-    return placement != NULL;
-}
-
 static bool read_plan(const struct subject_options *options, const char *text, size_t length, struct subject *subject,
                       struct error *error)
 {
@@ -241,9 +219,9 @@ static bool read_plan(const struct subject_options *options, const char *text, s
     subject->schedule = subject->network ? plan_schedule(plan, plan->micro_batches, lowered, error) : NULL;
     good = subject->schedule
         && (plan->weights == WEIGHTS_FLUSH || plan_time(plan, subject->network, &subject->steady_ns, error));
-    good = good && note_capacities(plan, subject, error);
+    subject->capacity_bytes = good ? plan_capacities(plan, error) : NULL;
     plan_free(plan);
-    return good;
+    return subject->capacity_bytes != NULL;
 }
 
 // --- either ---------------------------------------------------------------------
@@ -293,13 +271,4 @@ void subject_clear(struct subject *subject)
     network_free(subject->network);
     schedule_free(subject->schedule);
     *subject = (struct subject){ .schedule = NULL };
-}
-
-void subject_write_shape(uint32_t ranks, uint32_t stages, uint32_t micro_batches, struct text *text)
-{
-    text_add_count(text, ranks, "rank", "ranks");
-    text_add(text, ", ");
-    text_add_count(text, stages, "stage", "stages");
-    text_add(text, ", ");
-    text_add_count(text, micro_batches, "micro-batch", "micro-batches");
 }

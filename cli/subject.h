@@ -58,7 +58,4 @@ bool subject_load(const struct subject_options *options, struct subject *subject
 bool subject_wants_costs(const struct subject_options *options, const struct subject *subject, struct error *error);
 void subject_clear(struct subject *subject);
 
-// "4 ranks, 4 stages, 1 micro-batch"
-void subject_write_shape(uint32_t ranks, uint32_t stages, uint32_t micro_batches, struct text *text);
-
 #endif

@@ -138,7 +138,7 @@ void traces_write(const struct exhibit *exhibit, struct text *text)
     const struct trace_summary *trace = &exhibit->trace;
     char a[NUMBER_SIZE], b[NUMBER_SIZE], c[NUMBER_SIZE];
     text_add(text, "measured: ");
-    subject_write_shape(simulation->ranks, trace->stages, trace->micro_batches, text);
+    schedule_write_shape(simulation->ranks, trace->stages, trace->micro_batches, text);
     text_add(text, ", ");
     if (exhibit->all_iterations)
         text_add(text, "all %u iterations\n", trace->iterations);

@@ -140,3 +140,12 @@ bool schedule_add(struct schedule *schedule, uint32_t rank, struct action action
     schedule->lowered |= action.kind >= ACTION_SEND_F && action.kind <= ACTION_RECV_B;
     return true;
 }
+
+void schedule_write_shape(uint32_t ranks, uint32_t stages, uint32_t micro_batches, struct text *text)
+{
+    text_add_count(text, ranks, "rank", "ranks");
+    text_add(text, ", ");
+    text_add_count(text, stages, "stage", "stages");
+    text_add(text, ", ");
+    text_add_count(text, micro_batches, "micro-batch", "micro-batches");
+}

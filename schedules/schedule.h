@@ -149,6 +149,9 @@ void group_write(const struct action *at, size_t size, struct text *text);
 enum { MOST_JOINED = 8 };
 size_t group_parse(const char *token, size_t length, struct action group[MOST_JOINED], struct error *error);
 
+// "4 ranks, 4 stages, 1 micro-batch"
+void schedule_write_shape(uint32_t ranks, uint32_t stages, uint32_t micro_batches, struct text *text);
+
 // The schedule document (docs/formats/schedule.md).
 struct schedule *schedule_read(const char *text, size_t length, const char *name, struct error *error);
 void schedule_write(const struct schedule *schedule, struct text *text);

@@ -306,6 +306,18 @@ uint64_t plan_rank_bytes(const struct plan *plan, const struct placement *placem
     return add_clamped(bytes, workspace);
 }
 
+uint64_t *plan_capacities(const struct plan *plan, struct error *error)
+{
+    struct placement *placement = plan_placement(plan, error);
+    uint64_t *bytes = placement ? calloc(plan->ranks, sizeof *bytes) : NULL;
+    if (placement && !bytes)
+        error_no_memory(error, "a plan");
+    for (uint32_t r = 0; bytes && r < plan->ranks; r++)
+        bytes[r] = plan->cluster->devices[placement->devices[r]].memory_bytes;
+    placement_free(placement);
+    return bytes;
+}
+
 uint64_t plan_peak_bytes(const struct plan *plan, uint32_t *rank, struct error *error)
 {
     struct placement *placement = plan_placement(plan, error);

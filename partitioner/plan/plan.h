@@ -154,6 +154,9 @@ uint64_t plan_rank_bytes(const struct plan *plan, const struct placement *placem
 // The largest slab of a rank, and the first that has it. 0 with an error where the stages are not the schedule's.
 uint64_t plan_peak_bytes(const struct plan *plan, uint32_t *rank, struct error *error);
 
+// The memory of each rank's device, freed by free(). NULL where the stages are not the schedule's.
+uint64_t *plan_capacities(const struct plan *plan, struct error *error);
+
 // What the devices of a machine (holding_machine()) leave with their host.
 uint64_t plan_host_bytes(const struct plan *plan, size_t machine);
 
@@ -165,6 +168,9 @@ struct network *plan_network(const struct plan *plan, struct error *error);
 // The same for devices that are named directly.
 struct network *cluster_network(const struct cluster *cluster, const uint32_t *devices, uint32_t ranks,
                                 struct error *error);
+
+// The same where rank r is on device r; fails where there are fewer devices.
+struct network *cluster_network_by_rank(const struct cluster *cluster, uint32_t ranks, struct error *error);
 
 // The table a person reads, and a sentence of sense.
 void plan_print(const struct plan *plan, struct text *text);

@@ -87,3 +87,19 @@ struct network *plan_network(const struct plan *plan, struct error *error)
     placement_free(placement);
     return network;
 }
+
+struct network *cluster_network_by_rank(const struct cluster *cluster, uint32_t ranks, struct error *error)
+{
+    if (cluster->device_count < ranks) {
+        error_set(error, "the cluster has %zu devices, and the schedule %u ranks", cluster->device_count, ranks);
+        return NULL;
+    }
+    uint32_t *devices = calloc(ranks, sizeof *devices);
+    for (uint32_t rank = 0; devices && rank < ranks; rank++)
+        devices[rank] = rank;
+    struct network *network = devices ? cluster_network(cluster, devices, ranks, error) : NULL;
+    if (!devices)
+        error_no_memory(error, "the links of a cluster");
+    free(devices);
+    return network;
+}

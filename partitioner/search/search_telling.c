@@ -1,5 +1,9 @@
 #include "partitioner/search/search_telling.h"
 
+#include <stdio.h>
+
+#include "common/number.h"
+
 static void tell(void *self, const struct search_progress *of_part)
 {
     struct telling *telling = self;
@@ -26,4 +30,20 @@ void telling_begin(struct telling *telling, const struct search_request *given, 
         return;
     part->limits.progress = tell;
     part->limits.self = telling;
+}
+
+// A search that is made of several spends the budget of each.
+const char *search_progress_format(const struct search_progress *now, char *buffer)
+{
+    char best[NUMBER_SIZE], bound[NUMBER_SIZE], work[64];
+    snprintf(work, sizeof work, now->work <= now->budget ? "%llu of %llu units of work" : "%llu units of work",
+             (unsigned long long)now->work, (unsigned long long)now->budget);
+    if (now->best_ns == UINT64_MAX)
+        snprintf(buffer, SEARCH_PROGRESS_SIZE, "%s", work);
+    else if (now->bound_ns == 0)
+        snprintf(buffer, SEARCH_PROGRESS_SIZE, "best so far %s, %s", time_format(now->best_ns, best), work);
+    else
+        snprintf(buffer, SEARCH_PROGRESS_SIZE, "best so far %s, none can take less than %s, %s",
+                 time_format(now->best_ns, best), time_format(now->bound_ns, bound), work);
+    return buffer;
 }

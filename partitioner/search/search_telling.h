@@ -15,4 +15,8 @@ struct telling {
 void telling_begin(struct telling *telling, const struct search_request *given, const uint64_t *bound_ns,
                    struct search_request *part);
 
+// "best so far 94.1 ms, none can take less than 93.0 ms, 120000 of 2000000 units of work"
+enum { SEARCH_PROGRESS_SIZE = 160 };
+const char *search_progress_format(const struct search_progress *now, char *buffer);
+
 #endif

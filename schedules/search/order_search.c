@@ -417,3 +417,8 @@ double order_gap(const struct order_found *found)
 {
     return found->time_ns > found->bound_ns ? (double)(found->time_ns - found->bound_ns) / (double)found->time_ns : 0;
 }
+
+uint32_t order_usual_chunks(enum order_placement placement)
+{
+    return placement == PLACEMENT_ONE_WAY ? 1 : placement == PLACEMENT_V ? 2 : 4;
+}

@@ -28,6 +28,9 @@
 enum order_placement { PLACEMENT_ONE_WAY, PLACEMENT_V, PLACEMENT_WAVE };
 extern const char *const order_placement_names[];  // "one-way", "v", "wave", NULL
 
+// Stages per rank where nobody says how many: 1, 2 in a V, 4 in a wave.
+uint32_t order_usual_chunks(enum order_placement placement);
+
 // What is to be short. The span is the longest time from a rank's own first start to
 // its last end: what an iteration takes where ranks need not wait for each other
 // between iterations. The makespan is from the first start to the last end anywhere.
