@@ -307,7 +307,10 @@ static bool run(const struct weir_layer *layers, struct plain *plain, struct wei
     struct weir_profile *profile =
         weir_profile_layers(layers, LAYERS, &(struct weir_measuring){ .model = "own", .micro_batch = ROWS }, error);
     struct weir_plan *plan = profile ? make_plan(profile, error) : NULL;
-    bool good = plan && print_and_free(weir_plan_text(plan, error)) && print_and_free(weir_simulate(plan, error));
+    struct weir_simulation *simulation = plan ? weir_plan_simulate(plan, error) : NULL;
+    bool good = simulation && print_and_free(weir_plan_text(plan, error))
+             && print_and_free(weir_simulation_document(simulation, error));
+    weir_simulation_free(simulation);
     struct weir_runtime *runtime =
         good ? weir_runtime_create(plan, layers, LAYERS, &(struct weir_running){ .rate = rate }, error) : NULL;
     good = runtime && train(runtime, error);

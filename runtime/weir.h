@@ -16,11 +16,16 @@
 // something goes wrong and leave one sentence in `struct weir_error`; start with
 // all zeroes, the first error stays. Strings and arrays given to Weir are borrowed
 // for as long as the object made from them. A pointer that a function returns is
-// yours, to be given to the _free() of its kind, which accepts NULL. Of a struct of
-// options, fields that are 0 or NULL mean what is usual.
+// yours, to be given to the _free() of its kind, which accepts NULL; that of a text
+// is weir_text_free(), or free(). Of a struct of options, fields that are 0 or NULL
+// mean what is usual.
+//
+// Documents (docs/formats) are read from a text of `length` bytes; `name` is what
+// errors call it (NULL: "the text"). They are written as a text that ends in a NUL.
 #ifndef RUNTIME_WEIR_H
 #define RUNTIME_WEIR_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -36,6 +41,28 @@ struct weir_error {
     int code;  // what a program should exit with: 1 the answer is no, 2 input, 3 the machine
     char text[500];
 };
+
+void weir_text_free(char *text);
+
+// "80GiB", "12.5ms": bytes and nanoseconds of a quantity with a unit.
+bool weir_parse_bytes(const char *text, uint64_t *bytes, struct weir_error *error);
+bool weir_parse_time(const char *text, uint64_t *ns, struct weir_error *error);
+
+// For calls that take long: who is told how far they are, and how they are stopped. A call that is stopped
+// returns the best it has so far, which says `stopped`, or the error that there is nothing yet.
+struct weir_watch {
+    // "12 of 72 plans": some ten times a second at most, by one thread at a time, though not always the caller's. Or NULL.
+    void (*progress)(void *self, const char *words);
+    void *self;
+    const volatile sig_atomic_t *stop;  // set it to 1 from anywhere, a signal handler too; or NULL
+};
+
+// What a call has found, as a document and as people read it.
+struct weir_answer {
+    char *document;
+    char *text;
+};
+void weir_answer_clear(struct weir_answer *answer);
 
 // Whether a layer's backward needs its input: never, for W only, for I and W.
 enum weir_input_kept { WEIR_INPUT_KEPT_NONE, WEIR_INPUT_KEPT_WEIGHT, WEIR_INPUT_KEPT_BOTH };
@@ -126,7 +153,14 @@ struct weir_measuring {
 struct weir_profile *weir_profile_layers(const struct weir_layer *layers, size_t count,
                                          const struct weir_measuring *measuring, struct weir_error *error);
 struct weir_profile *weir_profile_load(const char *path, struct weir_error *error);
+struct weir_profile *weir_profile_read(const char *text, size_t length, const char *name, struct weir_error *error);
 bool weir_profile_save(const struct weir_profile *profile, const char *path, struct weir_error *error);
+char *weir_profile_document(const struct weir_profile *profile, struct weir_error *error);
+
+// A table for people; and what looks wrong with it, a line each, in which "untrusted" means that no plan
+// made of it can be believed.
+char *weir_profile_text(const struct weir_profile *profile, struct weir_error *error);
+char *weir_profile_lint(const struct weir_profile *profile, struct weir_error *error);
 void weir_profile_free(struct weir_profile *profile);
 
 // --- plans: which layers on which rank ----------------------------------------------
@@ -134,13 +168,24 @@ void weir_profile_free(struct weir_profile *profile);
 struct weir_plan;
 
 struct weir_planning {
-    const char *cluster;     // a file, or a line: "4 devices, 80GiB, 300GB/s 3us"
+    const char *cluster;     // a line: "4 devices, 80GiB, 300GB/s 3us"; a file; or a document's text
     const char *schedule;    // any that `weir schedule` lists: "gpipe", "1f1b", "zb-h1", ...
     uint32_t micro_batches;  // of an iteration
     uint32_t ranks;          // usual: one per device of the cluster
-    const char *optimizer;   // "sgd" (usual), "momentum", "adamw"
+    const char *optimizer;   // "sgd" (usual), "momentum", "adamw"; for planning alone "adam", "lamb", ... as well
     uint32_t chunks;         // stages on each rank; usual: as the schedule has it
     bool tied_apart;         // tied layers may be on different stages, under schedules that flush
+    uint64_t memory_bytes;   // of each device, instead of what the cluster says
+    // How states are held (docs/memory.md); for planning alone.
+    const char *shard;         // what replicas hold once between them: "none" (usual), "optimizer", "gradients", "weights"
+    bool optimizer_on_host, activations_on_host;
+    uint32_t window;           // layers of a stage with weights on the device; usual: all
+    uint64_t step_rate;        // bytes per second of an update; usual: it takes no time
+    // What the search may choose beyond cuts and recomputation; for planning alone but for the devices.
+    bool choose_replicas, choose_devices, choose_fewer_devices, choose_variants;
+    uint64_t budget;       // units of work; usual: a few seconds' worth
+    uint64_t deadline_ns;  // of all of it; plans then vary from time to time
+    const struct weir_watch *watch;
 };
 
 // The plan with the least simulated time that fits the devices' memory, with layers
@@ -149,7 +194,9 @@ struct weir_planning {
 struct weir_plan *weir_partition(const struct weir_profile *profile, const struct weir_planning *planning,
                                  struct weir_error *error);
 struct weir_plan *weir_plan_load(const char *path, struct weir_error *error);
+struct weir_plan *weir_plan_read(const char *text, size_t length, const char *name, struct weir_error *error);
 bool weir_plan_save(const struct weir_plan *plan, const char *path, struct weir_error *error);
+char *weir_plan_document(const struct weir_plan *plan, struct weir_error *error);
 void weir_plan_free(struct weir_plan *plan);
 
 struct weir_stage {
@@ -160,10 +207,161 @@ struct weir_stage {
 size_t weir_plan_stage_count(const struct weir_plan *plan);
 struct weir_stage weir_plan_stage(const struct weir_plan *plan, size_t stage);
 
-// The plan as a table for people; one iteration of it simulated, as the document
-// "weir.simulation". Free them with free().
+// The plan as a table for people.
 char *weir_plan_text(const struct weir_plan *plan, struct weir_error *error);
-char *weir_simulate(const struct weir_plan *plan, struct weir_error *error);
+
+// Whether every number of the plan is what this profile gives, by other means than the search's. Code 1 where
+// it is not: which, and what it should be.
+bool weir_plan_check(const struct weir_plan *plan, const struct weir_profile *profile, struct weir_error *error);
+
+// What its ranks compute, in which order, with what its stages cost (further down).
+struct weir_schedule;
+struct weir_schedule *weir_plan_schedule(const struct weir_plan *plan, struct weir_error *error);
+
+// One iteration of it (further down).
+struct weir_simulation;
+struct weir_simulation *weir_plan_simulate(const struct weir_plan *plan, struct weir_error *error);
+
+struct weir_explaining {
+    uint64_t budget;  // units of work for each of some twenty plans; usual: half a second's
+    const struct weir_watch *watch;
+};
+
+// Why the plan is not faster, and what a change would gain: the document "weir.explanation". `explaining` may be
+// NULL. Code 1 where the plan is not what its profile says.
+bool weir_explain(const struct weir_plan *plan, const struct weir_profile *profile,
+                  const struct weir_explaining *explaining, struct weir_answer *answer, struct weir_error *error);
+
+struct weir_numbers {
+    const uint32_t *at;
+    size_t count;
+};
+
+struct weir_sweeping {
+    const char *cluster;           // as of struct weir_planning
+    const char *const *schedules;  // usual: all that train, and "search"
+    size_t schedule_count;
+    struct weir_numbers ranks;          // usual: the cluster's devices
+    struct weir_numbers chunks;         // usual: each schedule's own number, and twice it
+    struct weir_numbers micro_batches;  // usual: the ranks, and twice, four and eight times as many
+    const char *optimizer;
+    uint64_t memory_bytes;
+    uint64_t budget;   // units of work for each plan; usual: a fraction of a second's
+    unsigned threads;  // usual: one per core
+    const struct weir_watch *watch;
+};
+
+// A plan for every schedule, and which are worth it: the document "weir.sweep". `best`, which may be NULL, receives
+// the plan that is suggested, or NULL where nothing fits.
+bool weir_sweep(const struct weir_profile *profile, const struct weir_sweeping *sweeping, struct weir_answer *answer,
+                struct weir_plan **best, struct weir_error *error);
+
+// --- schedules: what each rank does, in which order ----------------------------------
+
+struct weir_generating {
+    const char *name;               // any that `weir schedule` lists
+    uint32_t ranks, micro_batches;
+    uint32_t chunks;                // stages on each rank; usual: as the schedule has it
+    uint32_t splits;                // of each sequence (seq1f1b)
+    struct weir_numbers replicas;   // ranks of each stage, which add up to `ranks`; usual: one each
+};
+
+struct weir_schedule *weir_schedule_generate(const struct weir_generating *generating, struct weir_error *error);
+struct weir_schedule *weir_schedule_load(const char *path, struct weir_error *error);
+
+// The document "weir.schedule", or PyTorch's CSV.
+struct weir_schedule *weir_schedule_read(const char *text, size_t length, const char *name, struct weir_error *error);
+bool weir_schedule_save(const struct weir_schedule *schedule, const char *path, struct weir_error *error);
+char *weir_schedule_document(const struct weir_schedule *schedule, struct weir_error *error);
+
+struct weir_csv {
+    const char *dialect;  // which PyTorch is to read it: "torch2.9" (usual) or "torch2.6"
+    bool lowered;         // with the SENDs and RECVs between ranks
+    bool line_feeds;      // at the ends of lines, rather than CR LF
+};
+
+// As PyTorch's pipelining reads it, which has no cells for STEP and REDUCE. `csv` may be NULL.
+char *weir_schedule_csv(const struct weir_schedule *schedule, const struct weir_csv *csv, struct weir_error *error);
+
+// What the stages of a schedule cost.
+struct weir_pricing {
+    // "18522us,18086us,9337us,601us": F, I, W (B is both) of every stage, and a message's latency; or a document with
+    // rows of costs (docs/formats/costs.md). Usual: what the schedule says itself.
+    const char *costs;
+    const char *overlapped;  // with "F,I,W,C": what an F and a backward take that are done together
+    uint64_t kept_forward_bytes, kept_weight_bytes;  // of a micro-batch after F, and after I
+    const char *cluster;     // whose links the messages take, rank r on device r
+};
+
+struct weir_checking {
+    uint32_t buffered_sends;  // per channel; usual: none, rendezvous
+    bool grouped;             // messages that stand in a row go together
+    const char *receives;     // where they are put: "early" (of a compute order), "late", "timed"; usual: where they stand
+    bool shared_channels;     // all channels between two ranks share a communicator
+    uint64_t memory_bytes;    // of each rank
+    const struct weir_pricing *pricing;
+};
+
+// Whether it can run: the document "weir.check". `checking` may be NULL.
+char *weir_schedule_check(const struct weir_schedule *schedule, const struct weir_checking *checking,
+                          struct weir_error *error);
+
+// What it takes. `pricing` may be NULL where the schedule has costs.
+struct weir_simulation *weir_schedule_simulate(const struct weir_schedule *schedule, const struct weir_pricing *pricing,
+                                               struct weir_error *error);
+
+struct weir_searching {
+    uint32_t ranks, micro_batches;
+    uint32_t chunks;          // stages on each rank; usual: 1, 2 in a V, 4 in a wave
+    const char *placement;    // "one-way" (usual), "v", "wave"
+    const char *objective;    // "span" (usual): a rank's own first start to last end; "makespan": of all ranks
+    struct weir_pricing pricing;  // its cluster is not used
+    uint64_t memory_bytes;    // of each rank; usual: as much as it takes
+    uint64_t budget;          // units of work; usual: a few seconds' worth
+    const struct weir_watch *watch;
+};
+
+struct weir_found {
+    uint64_t time_ns;   // by the objective
+    uint64_t bound_ns;  // no order takes less
+    double gap;         // (time - bound) / time
+    bool proved;        // that there is none better
+    uint64_t work;      // units
+    char method[80];    // what found it
+    char stopped[80];   // why nothing more was tried, or empty
+};
+
+// The order that takes the least time, and how far from the least possible that is. `found` may be NULL. Code 1
+// where a rank cannot hold even one micro-batch.
+struct weir_schedule *weir_search(const struct weir_searching *searching, struct weir_found *found,
+                                  struct weir_error *error);
+void weir_schedule_free(struct weir_schedule *schedule);
+
+// --- simulations: what that takes ----------------------------------------------------
+
+// The document "weir.simulation"; a summary and a row per rank, for people.
+char *weir_simulation_document(const struct weir_simulation *simulation, struct weir_error *error);
+char *weir_simulation_text(const struct weir_simulation *simulation, struct weir_error *error);
+
+enum weir_picture {
+    WEIR_CHART,  // of characters, for terminals
+    WEIR_SVG,
+    WEIR_PAGE,   // HTML, to zoom in
+    WEIR_TRACE,  // Chrome trace events
+};
+
+struct weir_drawing {
+    enum weir_picture picture;
+    size_t columns;  // of a chart; usual: 110
+    bool ascii;      // a chart without box characters
+    bool colours;    // a chart with a terminal's escapes
+    bool messages;   // an SVG with an arrow for each
+};
+
+// `drawing` may be NULL: a chart.
+char *weir_simulation_draw(const struct weir_simulation *simulation, const struct weir_drawing *drawing,
+                           struct weir_error *error);
+void weir_simulation_free(struct weir_simulation *simulation);
 
 // --- running -------------------------------------------------------------------------
 
@@ -199,7 +397,7 @@ bool weir_runtime_step(struct weir_runtime *runtime, struct weir_result *result,
 void weir_runtime_set_rate(struct weir_runtime *runtime, float rate);
 
 // Of the last step: the loss of each micro-batch (borrowed until the next step), and
-// when everything happened, as Chrome trace events (free them with free()).
+// when everything happened, as Chrome trace events.
 const float *weir_runtime_losses(const struct weir_runtime *runtime, uint32_t *count);
 char *weir_runtime_trace(const struct weir_runtime *runtime, struct weir_error *error);
 

@@ -1,0 +1,260 @@
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "partitioner/cost/predict.h"
+#include "partitioner/evaluate/evaluate.h"
+#include "partitioner/explain/explain.h"
+#include "partitioner/plan_search.h"
+#include "partitioner/search/search_telling.h"
+#include "partitioner/sweep/sweep.h"
+#include "runtime/weir_handles.h"
+
+// --- partition -----------------------------------------------------------------------
+
+static bool is_complete(const struct weir_planning *planning, struct error *error)
+{
+    if (!planning->schedule)
+        return error_set(error, "schedule: is missing; for instance \"1f1b\"");
+    if (planning->micro_batches == 0)
+        return error_set(error, "micro_batches: an iteration needs at least one");
+    return true;
+}
+
+static bool given_holding(const struct weir_planning *planning, struct holding *holding, struct error *error)
+{
+    unsigned shard;
+    *holding = (struct holding){
+        .optimizer_on_host = planning->optimizer_on_host,
+        .activations_on_host = planning->activations_on_host,
+        .tied_apart = planning->tied_apart,
+        .window = planning->window,
+        .step_rate = planning->step_rate,
+    };
+    if (!given_optimizer(planning->optimizer, &holding->optimizer, error)
+        || !given_choice(planning->shard, "shard", shard_names, &shard, error))
+        return false;
+    holding->shard = (enum shard)shard;
+    return true;
+}
+
+static void tell_search(void *self, const struct search_progress *now)
+{
+    char words[SEARCH_PROGRESS_SIZE];
+    watching_tell(self, "%s", search_progress_format(now, words));
+}
+
+static struct plan *search(const struct weir_planning *planning, const struct profile *profile,
+                           const struct cluster *cluster, const struct holding *holding, struct error *error)
+{
+    struct watching watching = { .watch = planning->watch };
+    const struct search_request request = {
+        .profile = profile,
+        .cluster = cluster,
+        .schedule = planning->schedule,
+        .ranks = planning->ranks > 0 ? planning->ranks : (uint32_t)cluster->device_count,
+        .chunks = planning->chunks,
+        .micro_batches = planning->micro_batches,
+        .holding = *holding,
+        .free = { .replicas = planning->choose_replicas, .devices = planning->choose_devices,
+                  .fewer = planning->choose_fewer_devices, .variants = planning->choose_variants },
+        .limits = { .budget = planning->budget, .deadline_ns = planning->deadline_ns,
+                    .interrupted = watching_stop(&watching), .progress = tell_search, .self = &watching },
+    };
+    struct plan *plan = plan_search_orders(&request, error);
+    plan_search_blame_deadline(planning->deadline_ns, error);
+    return plan;
+}
+
+struct weir_plan *weir_partition(const struct weir_profile *profile, const struct weir_planning *planning,
+                                 struct weir_error *error)
+{
+    struct error reason = { 0 };
+    struct holding holding;
+    struct plan *plan = NULL;
+    struct cluster *cluster = given_cluster(planning->cluster, planning->memory_bytes, &reason);
+    const bool good = cluster && is_complete(planning, &reason) && given_holding(planning, &holding, &reason);
+    if (good && planning->ranks > cluster->device_count)
+        error_set(&reason, "ranks: %u, but the cluster has %zu devices", planning->ranks, cluster->device_count);
+    else if (good)
+        plan = search(planning, profile->profile, cluster, &holding, &reason);
+    cluster_free(cluster);
+    return wrap_plan(plan, &reason, error);
+}
+
+// --- documents -----------------------------------------------------------------------
+
+struct weir_plan *weir_plan_load(const char *path, struct weir_error *error)
+{
+    struct error reason = { 0 };
+    struct plan *plan = plan_load(path, &reason);
+    return wrap_plan(plan, &reason, error);
+}
+
+struct weir_plan *weir_plan_read(const char *text, size_t length, const char *name, struct weir_error *error)
+{
+    struct error reason = { 0 };
+    struct plan *plan = plan_read(text, length, document_name(name), &reason);
+    return wrap_plan(plan, &reason, error);
+}
+
+bool weir_plan_save(const struct weir_plan *plan, const char *path, struct weir_error *error)
+{
+    struct text text = { 0 };
+    plan_write(plan->plan, &text);
+    return save_text(&text, path, error);
+}
+
+char *weir_plan_document(const struct weir_plan *plan, struct weir_error *error)
+{
+    struct text text = { 0 };
+    plan_write(plan->plan, &text);
+    return hand_text(&text, error);
+}
+
+char *weir_plan_text(const struct weir_plan *plan, struct weir_error *error)
+{
+    struct text text = { 0 };
+    plan_print(plan->plan, &text);
+    return hand_text(&text, error);
+}
+
+void weir_plan_free(struct weir_plan *plan)
+{
+    if (plan)
+        plan_free(plan->plan);
+    free(plan);
+}
+
+size_t weir_plan_stage_count(const struct weir_plan *plan)
+{
+    return plan->plan->stage_count;
+}
+
+struct weir_stage weir_plan_stage(const struct weir_plan *plan, size_t stage)
+{
+    assert(stage < plan->plan->stage_count);
+    const struct plan_stage *from = &plan->plan->stages[stage];
+    struct weir_stage to = { from->first, from->end, 0, from->memory.peak_bytes };
+    for (size_t i = 0; i < from->recompute_count; i++)
+        to.recomputed_layers += from->recompute[i].end - from->recompute[i].first;
+    return to;
+}
+
+// --- what is asked of a plan ---------------------------------------------------------
+
+bool weir_plan_check(const struct weir_plan *plan, const struct weir_profile *profile, struct weir_error *error)
+{
+    struct error reason = { 0 };
+    return plan_evaluate(plan->plan, profile->profile, &reason) || tell(error, &reason);
+}
+
+struct weir_schedule *weir_plan_schedule(const struct weir_plan *plan, struct weir_error *error)
+{
+    struct error reason = { 0 };
+    struct schedule *schedule = plan_schedule(plan->plan, plan->plan->micro_batches, false, &reason);
+    return wrap_schedule(schedule, &reason, error);
+}
+
+static void tell_explain(void *self, size_t done)
+{
+    watching_tell(self, "%zu changes planned anew", done);
+}
+
+bool weir_explain(const struct weir_plan *plan, const struct weir_profile *profile,
+                  const struct weir_explaining *explaining, struct weir_answer *answer, struct weir_error *error)
+{
+    static const struct weir_explaining usual;
+    explaining = explaining ? explaining : &usual;
+    struct error reason = { 0 };
+    struct watching watching = { .watch = explaining->watch };
+    const struct explain_request request = { .plan = plan->plan, .profile = profile->profile,
+                                             .budget = explaining->budget, .interrupted = watching_stop(&watching),
+                                             .progress = tell_explain, .self = &watching };
+    struct explanation *explanation = explain_plan(&request, &reason);
+    *answer = (struct weir_answer){ NULL, NULL };
+    if (!explanation)
+        return tell(error, &reason);
+    struct text document = { 0 }, text = { 0 };
+    explanation_write(explanation, &document);
+    explanation_print(explanation, &text);
+    explanation_free(explanation);
+    return hand_answer(&document, &text, answer, error);
+}
+
+// --- sweep ---------------------------------------------------------------------------
+
+static void tell_sweep(void *self, size_t done, size_t all)
+{
+    watching_tell(self, "%zu of %zu plans", done, all);
+}
+
+static struct sweep *run_sweep(const struct weir_sweeping *sweeping, const struct profile *profile,
+                               const struct cluster *cluster, struct error *error)
+{
+    struct watching watching = { .watch = sweeping->watch };
+    struct sweep_request request = {
+        .profile = profile,
+        .cluster = cluster,
+        .schedules = sweeping->schedules,
+        .schedule_count = sweeping->schedule_count,
+        .ranks = { sweeping->ranks.at, sweeping->ranks.count },
+        .chunks = { sweeping->chunks.at, sweeping->chunks.count },
+        .micro_batches = { sweeping->micro_batches.at, sweeping->micro_batches.count },
+        .budget = sweeping->budget,
+        .threads = sweeping->threads,
+        .interrupted = watching_stop(&watching),
+        .progress = tell_sweep,
+        .self = &watching,
+    };
+    if (!given_optimizer(sweeping->optimizer, &request.holding.optimizer, error)
+        || !holding_check(&request.holding, profile, cluster, true, error))
+        return NULL;
+    return sweep_run(&request, error);
+}
+
+// The plan of a row, once more for the caller.
+static struct plan *copy_plan(const struct plan *plan, struct error *error)
+{
+    struct text text = { 0 };
+    plan_write(plan, &text);
+    struct plan *copy = text_ok(&text, "a plan", error) ? plan_read(text.data, text.length, "the plan", error) : NULL;
+    text_clear(&text);
+    return copy;
+}
+
+static bool hand_best(const struct sweep *sweep, struct weir_plan **best, struct weir_error *error)
+{
+    const struct sweep_row *row = best ? sweep_best_plan(sweep) : NULL;
+    struct error reason = { 0 };
+    if (row)
+        *best = wrap_plan(copy_plan(row->plan, &reason), &reason, error);
+    return !row || *best;
+}
+
+bool weir_sweep(const struct weir_profile *profile, const struct weir_sweeping *sweeping, struct weir_answer *answer,
+                struct weir_plan **best, struct weir_error *error)
+{
+    struct error reason = { 0 };
+    struct cluster *cluster = given_cluster(sweeping->cluster, sweeping->memory_bytes, &reason);
+    struct sweep *sweep = cluster ? run_sweep(sweeping, profile->profile, cluster, &reason) : NULL;
+    struct text document = { 0 }, text = { 0 };
+    *answer = (struct weir_answer){ NULL, NULL };
+    if (best)
+        *best = NULL;
+    bool good = sweep && hand_best(sweep, best, error);
+    if (good) {
+        sweep_write(sweep, &document);
+        sweep_print(sweep, &text);
+        good = hand_answer(&document, &text, answer, error);
+    } else if (!sweep) {
+        tell(error, &reason);
+    }
+    if (!good && best) {
+        weir_plan_free(*best);
+        *best = NULL;
+    }
+    sweep_free(sweep);
+    cluster_free(cluster);
+    return good;
+}

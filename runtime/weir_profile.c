@@ -1,0 +1,155 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "profiler/lint.h"
+#include "profiler/report.h"
+#include "runtime/chain.h"
+#include "runtime/measure_chain.h"
+#include "runtime/weir_handles.h"
+
+// --- layers ------------------------------------------------------------------------
+
+static bool has_sound_ranges(const struct weir_layer *layer, struct error *error)
+{
+    uint64_t from = 0;
+    for (size_t i = 0; i < layer->undecayed_count; i++) {
+        const struct weir_range range = layer->undecayed[i];
+        if (range.first < from || range.end < range.first || range.end > layer->parameter_bytes
+            || range.first % sizeof(float) != 0 || range.end % sizeof(float) != 0)
+            return error_set(error, "undecayed[%zu] is no range of whole parameters behind the one before", i);
+        from = range.end;
+    }
+    return true;
+}
+
+static bool is_sound(const struct weir_layer *layer, bool is_last, struct error *error)
+{
+    if (!layer->name || !layer->name[0] || !layer->kind)
+        return error_set(error, "needs a name and a kind");
+    if (!layer->forward || !layer->backward_input || !layer->backward_weight)
+        return error_set(error, "needs forward, backward_input and backward_weight");
+    if (layer->parameter_bytes % sizeof(float) != 0)
+        return error_set(error, "parameter_bytes: %llu is no whole number of floats",
+                         (unsigned long long)layer->parameter_bytes);
+    if (is_last && layer->output_bytes > 0)
+        return error_set(error, "output_bytes: the last layer computes the loss and hands nothing on");
+    if (!is_last && layer->held_for_weight_bytes > 0 && layer->held_for_weight_bytes < layer->output_bytes)
+        return error_set(error, "held_for_weight_bytes: %llu has no room for the output's gradient (%llu bytes)",
+                         (unsigned long long)layer->held_for_weight_bytes, (unsigned long long)layer->output_bytes);
+    return has_sound_ranges(layer, error);
+}
+
+static bool is_name_taken(const struct weir_layer *layers, size_t layer)
+{
+    for (size_t l = 0; l < layer; l++)
+        if (strcmp(layers[l].name, layers[layer].name) == 0)
+            return true;
+    return false;
+}
+
+bool are_sound(const struct weir_layer *layers, size_t count, struct error *error)
+{
+    if (count == 0)
+        return error_set(error, "a model needs at least one layer");
+    for (size_t l = 0; l < count; l++) {
+        if (!is_sound(&layers[l], l + 1 == count, error))
+            return error_at(error, "layer %zu (%s)", l, layers[l].name ? layers[l].name : "");
+        if (layers[l].tied && (layers[l].tied < layers || layers[l].tied >= &layers[l]))
+            return error_set(error, "layer %zu (%s): tied: is no layer of this model before it", l, layers[l].name);
+        if (is_name_taken(layers, l))
+            return error_set(error, "layer %zu (%s): another layer is called the same", l, layers[l].name);
+    }
+    return true;
+}
+
+// --- profiles ----------------------------------------------------------------------
+
+static struct profile *measure(struct measured_chain *chain, const struct weir_layer *layers, size_t count,
+                               const struct weir_measuring *measuring, struct device *device, struct error *error)
+{
+    struct measure_options options = measure_usual_options();
+    if (measuring->repeats > 0)
+        options.repeats = measuring->repeats;
+    const struct measure_labels labels = {
+        .model = measuring->model ? measuring->model : "layers",
+        .dtype = "fp32",
+        .device = device_description(device),
+        .micro_batch = measuring->micro_batch > 0 ? measuring->micro_batch : 1,
+    };
+    const struct measured *what = measured_chain_callbacks(chain);
+    struct measurement *measurement = measure_layers(what, &options, error);
+    struct profile *profile = measurement ? measurement_profile(measurement, what, &labels, error) : NULL;
+    measurement_free(measurement);
+    if (profile && !chain_note_tied(layers, count, profile, error)) {
+        profile_free(profile);
+        return NULL;
+    }
+    return profile;
+}
+
+struct weir_profile *weir_profile_layers(const struct weir_layer *layers, size_t count,
+                                         const struct weir_measuring *measuring, struct weir_error *error)
+{
+    struct error reason = { 0 };
+    struct profile *profile = NULL;
+    struct device *device = are_sound(layers, count, &reason) ? device_open("cpu", &reason) : NULL;
+    struct measured_chain *chain = NULL;
+    if (measuring->repeats > 0 && measuring->repeats < 20)
+        error_set(&reason, "repeats: %llu samples say little; take 20 or more", (unsigned long long)measuring->repeats);
+    else if (device)
+        chain = measured_chain_create(layers, count, device, &reason);
+    if (chain)
+        profile = measure(chain, layers, count, measuring, device, &reason);
+    measured_chain_free(chain);
+    device_close(device);
+    return wrap_profile(profile, &reason, error);
+}
+
+struct weir_profile *weir_profile_load(const char *path, struct weir_error *error)
+{
+    struct error reason = { 0 };
+    struct profile *profile = profile_load(path, &reason);
+    return wrap_profile(profile, &reason, error);
+}
+
+struct weir_profile *weir_profile_read(const char *text, size_t length, const char *name, struct weir_error *error)
+{
+    struct error reason = { 0 };
+    struct profile *profile = profile_read(text, length, document_name(name), &reason);
+    return wrap_profile(profile, &reason, error);
+}
+
+bool weir_profile_save(const struct weir_profile *profile, const char *path, struct weir_error *error)
+{
+    struct text text = { 0 };
+    profile_write(profile->profile, &text);
+    return save_text(&text, path, error);
+}
+
+char *weir_profile_document(const struct weir_profile *profile, struct weir_error *error)
+{
+    struct text text = { 0 };
+    profile_write(profile->profile, &text);
+    return hand_text(&text, error);
+}
+
+char *weir_profile_text(const struct weir_profile *profile, struct weir_error *error)
+{
+    struct text text = { 0 };
+    profile_print(profile->profile, &text);
+    return hand_text(&text, error);
+}
+
+char *weir_profile_lint(const struct weir_profile *profile, struct weir_error *error)
+{
+    struct text text = { 0 };
+    profile_lint(profile->profile, profile->profile->model, &text);
+    return hand_text(&text, error);
+}
+
+void weir_profile_free(struct weir_profile *profile)
+{
+    if (profile)
+        profile_free(profile->profile);
+    free(profile);
+}
