@@ -49,6 +49,12 @@ def scripts(folder):
     return [os.path.join(folder, name) for name in names if name.endswith('.sh')]
 
 
+def modules(folder):
+    """The Python tests of a folder of the source tree and of those in it, in order."""
+    return sorted(os.path.join(at, name) for at, _, names in os.walk(os.path.join(ROOT, folder)) for name in names
+                  if name.startswith('test_') and name.endswith('.py'))
+
+
 def environment(build, more=None):
     """The caller's, with the built programs first on the PATH."""
     build = os.path.abspath(build)

@@ -1,0 +1,278 @@
+"""Profiles, plans, schedules, simulations and sweeps, as a user of the package meets them."""
+
+import copy
+import io
+import json
+import pickle
+import re
+import subprocess
+import sys
+import types
+import unittest
+from contextlib import redirect_stdout
+from unittest import mock
+
+import weir
+
+CLUSTER = '2 devices, 16MiB, 10GB/s 10us'
+
+
+def layer(name, scale):
+    """A layer whose numbers are all of one size."""
+    return {'name': name, 'kind': 'linear', 'forward_ns': 1000000 * scale, 'backward_input_ns': 1200000 * scale,
+            'backward_weight_ns': 800000 * scale, 'parameter_bytes': 65536 * scale, 'output_bytes': 16384,
+            'saved_bytes': 16384 * scale, 'input_kept': 'weight', 'held_for_weight_bytes': 16384,
+            'workspace_bytes': 0, 'backward_workspace_bytes': 0, 'flops': 0}
+
+
+def numbers(count=8):
+    """A profile's document, as somebody has who measured it by other means."""
+    return {'format': 'weir.profile', 'version': 1, 'model': 'eight', 'micro_batch': 4, 'dtype': 'fp32',
+            'source': {'how': 'imported', 'device': 'cpu', 'clock': 'thread_cpu', 'repeats': 20,
+                       'sum_ns': sum(3000000 * (1 + i % 3) for i in range(count)), 'whole_ns': 0,
+                       'backward_split': 'measured'},
+            'layers': [layer(f'layer{i}', 1 + i % 3) for i in range(count)]}
+
+
+def profile(count=8):
+    return weir.Profile.from_json(json.dumps(numbers(count)))
+
+
+def weir_says(*arguments):
+    """What the program `weir` of the same build prints."""
+    return subprocess.run(['weir', *arguments], check=True, stdout=subprocess.PIPE).stdout.decode()
+
+
+class Case(unittest.TestCase):
+    def refuses(self, sentence, code, function, *arguments, **options):
+        """The whole sentence, or, where `sentence` is a pattern, what it finds."""
+        with self.assertRaises(weir.WeirError) as refused:
+            function(*arguments, **options)
+        self.assertEqual(refused.exception.code, code, refused.exception)
+        if hasattr(sentence, 'search'):
+            self.assertRegex(str(refused.exception), sentence)
+        else:
+            self.assertEqual(str(refused.exception), sentence)
+
+
+class Profiles(Case):
+    def test_a_document_comes_back_as_weir_writes_it(self):
+        made = profile()
+        self.assertEqual(made.document['layers'][3]['forward_ns'], 1000000)
+        self.assertEqual(weir.Profile.from_json(made.json()).json(), made.json())
+        self.assertEqual(pickle.loads(pickle.dumps(made)), made)
+        self.assertEqual(copy.copy(made).json(), made.json())
+        made.save('profile.json')
+        with open('profile.json', encoding='utf-8') as file:
+            self.assertEqual(file.read(), made.json())
+        self.assertEqual(weir.Profile.load('profile.json'), made)
+        self.assertIn('layer7', made.table())
+        self.assertEqual(repr(made), '<weir.Profile of eight: 8 layers, imported, micro-batches of 4>')
+
+    def test_a_wrong_document_is_refused_in_weirs_words(self):
+        wrong = numbers()
+        wrong['layers'][2]['forward_ns'] = -1
+        self.refuses(re.compile(r'^mine: layers\[2\]\.forward_ns: '), 2, weir.Profile.from_json, json.dumps(wrong), 'mine')
+        self.refuses(re.compile('^the profile: '), 2, weir.Profile.from_json, 'no document')
+        self.refuses(re.compile('^nowhere.json: cannot be read'), 2, weir.Profile.load, 'nowhere.json')
+        self.refuses(re.compile('nowhere'), 3, profile().save, 'nowhere/profile.json')
+
+    def test_lint_says_what_looks_wrong(self):
+        wrong = numbers()
+        wrong['source']['whole_ns'] = 2 * wrong['source']['sum_ns']
+        found = weir.Profile.from_json(json.dumps(wrong)).lint()
+        self.assertTrue(any('untrusted' in line for line in found), found)
+
+
+class Plans(Case):
+    def test_a_plan_is_what_the_command_prints(self):
+        made = profile()
+        made.save('profile.json')
+        plan = weir.partition(made, CLUSTER, schedule='1f1b', micro_batches=8)
+        plan.save('plan.json')
+        self.assertEqual(plan.json(), weir_says('partition', 'profile.json', '--cluster', CLUSTER, '--schedule=1f1b',
+                                                '--micro-batches=8', '--optimizer=sgd', '-o', '-'))
+        self.assertEqual(weir.Plan.load('plan.json').text(), plan.text())
+        self.assertEqual(weir_says('simulate', 'plan.json', '--json'), plan.simulate().json())
+        self.assertEqual(weir_says('explain', 'plan.json', '--profile=profile.json', '--json'), plan.explain(made).json())
+        self.assertIn('proved optimal', repr(plan))
+        plan.check(made)
+
+    def test_its_numbers_are_held_against_a_profile(self):
+        plan = weir.partition(profile(), CLUSTER, schedule='1f1b', micro_batches=8)
+        other = numbers()
+        other['layers'][0]['forward_ns'] += 1
+        other['source']['sum_ns'] += 1
+        self.refuses(re.compile('.'), 1, plan.check, weir.Profile.from_json(json.dumps(other)))
+
+    def test_what_is_wrong_is_a_sentence(self):
+        made = profile()
+        for sentence, code, options in (
+            (re.compile('^rank|^no plan|lacks'), 1, {'memory': '300KiB'}),
+            (re.compile('^no schedule|"zb"'), 2, {'schedule': 'zb'}),
+            ('micro_batches: 0 is not between 1 and 4294967295', 2, {'micro_batches': 0}),
+            ('ranks: 3, but the cluster has 2 devices', 2, {'ranks': 3}),
+            (re.compile('^optimizer: "lion" is none of sgd, momentum, adamw, adam, '), 2, {'optimizer': 'lion'}),
+            ('shard: "all" is none of none, optimizer, gradients, weights', 2, {'shard': 'all'}),
+            ('host: "weights" is none of optimizer, activations', 2, {'host': ['weights']}),
+            ('choose: "cuts" is none of replicas, devices, fewer, variants', 2, {'choose': 'cuts'}),
+        ):
+            with self.subTest(options):
+                self.refuses(sentence, code, weir.partition, made, CLUSTER,
+                             **{'schedule': '1f1b', 'micro_batches': 4, **options})
+        self.refuses(re.compile('cluster'), 2, weir.partition, made, '{}', schedule='1f1b', micro_batches=4)
+
+    def test_a_cluster_is_a_line_or_a_document_or_a_file(self):
+        plan = weir.partition(profile(), CLUSTER, schedule='gpipe', micro_batches=4)
+        document = plan.document['cluster']
+        with open('cluster.json', 'w', encoding='utf-8') as file:
+            json.dump(document, file)
+        for cluster in (document, json.dumps(document), 'cluster.json'):
+            again = weir.partition(profile(), cluster, schedule='gpipe', micro_batches=4)
+            self.assertEqual(again.json(), plan.json())
+
+    def test_replicas_can_be_chosen_and_states_be_shared(self):
+        plan = weir.partition(profile(2), '4 devices, 16MiB, 10GB/s 10us', schedule='1f1b', micro_batches=8,
+                              optimizer='adamw', choose='replicas', shard='optimizer')
+        self.assertEqual(sum(len(stage['devices']) for stage in plan.document['stages']), 4)
+        self.assertLess(len(plan.document['stages']), 4)
+        self.assertEqual(plan.document['holding']['shard'], 'optimizer')
+
+    def test_progress_is_told_in_words_and_its_errors_come_back(self):
+        class Enough(Exception):
+            pass
+
+        def enough(_):
+            raise Enough
+
+        def plan(progress):
+            return weir.partition(profile(64), '8 devices, 4MiB, 10GB/s 10us', schedule='interleaved',
+                                  micro_batches=32, progress=progress)
+        told = []
+        plan(told.append)
+        self.assertTrue(told and all(re.search('units of work', words) for words in told), told)
+        with self.assertRaises(Enough):
+            plan(enough)
+
+    def test_an_explanation_says_what_binds(self):
+        made = profile()
+        plan = weir.partition(made, CLUSTER, schedule='1f1b', micro_batches=8)
+        explanation = plan.explain(made, budget=1000)
+        self.assertEqual(explanation.document['format'], 'weir.explanation')
+        self.assertIn('What a change would gain', str(explanation))
+
+
+class Schedules(Case):
+    def test_every_form_is_the_same_order(self):
+        made = weir.schedule('zb-h1', ranks=3, micro_batches=4)
+        self.assertEqual(weir.Schedule.from_json(made.json()).json(), made.json())
+        self.assertEqual(weir.Schedule.from_csv(made.csv()).csv(), made.csv())
+        self.assertEqual(made.csv(), weir_says('schedule', 'zb-h1', '--ranks=3', '--micro-batches=4', '--format=csv'))
+        self.assertEqual(made.json(), weir_says('schedule', 'zb-h1', '--ranks=3', '--micro-batches=4', '--format=json'))
+        self.assertNotIn('SEND', made.csv())
+        self.assertIn('0SEND_F0', made.csv(lowered=True))
+        self.assertNotIn('\r', made.csv(line_feeds=True))
+        self.assertEqual(repr(made), '<weir.Schedule zb-h1: 3 ranks, 3 stages, 4 micro-batches>')
+
+    def test_of_a_plan_it_is_the_order_that_was_planned(self):
+        plan = weir.partition(profile(), CLUSTER, schedule='zb-v', micro_batches=4)
+        made = plan.schedule()
+        self.assertEqual(made.document['actions'], weir.schedule('zb-v', ranks=2, micro_batches=4).document['actions'])
+        self.assertEqual(made.document['costs'], [stage['costs'] for stage in plan.document['stages']])
+        self.assertEqual(made.simulate(cluster=CLUSTER).document['iteration_ns'],
+                         plan.document['predicted']['iteration_ns'])
+
+    def test_gpipes_time_is_the_papers(self):
+        for ranks, batches in ((1, 1), (2, 3), (4, 8)):
+            run = weir.schedule('gpipe', ranks=ranks, micro_batches=batches).simulate('1us,1us,1us,0us')
+            self.assertEqual(run.document['iteration_ns'], 3000 * (batches + ranks - 1))
+
+    def test_check_finds_what_cannot_run(self):
+        good = weir.schedule('1f1b', ranks=2, micro_batches=2)
+        self.assertTrue(good.check()['ok'])
+        for options in ({'sends': 'eager:2'}, {'sends': 'grouped'}, {'receives': 'late', 'sends': 'eager:1'}, {'channels': 'shared'},
+                        {'receives': 'timed', 'cost': '1us,1us,1us,1us'}):
+            self.assertTrue(good.check(**options)['ok'], options)
+        wrong = good.document
+        wrong['actions'][0] = wrong['actions'][0].replace('0F0 ', '', 1)
+        result = weir.Schedule.from_json(json.dumps(wrong)).check()
+        self.assertFalse(result['ok'])
+        self.assertEqual(result['faults'][0]['rank'], 0)
+        tight = good.check(memory='1KiB', cost='1us,1us,1us,0us', keep=('1KiB', 0))
+        self.assertFalse(tight['ok'])
+        self.refuses('sends: "all" is none of rendezvous, eager:K, grouped', 2, good.check, sends='all')
+        self.refuses('channels: "one" is neither shared nor apart', 2, good.check, channels='one')
+        self.refuses('receives: "never" is none of early, late, timed', 2, good.check, receives='never')
+        self.refuses('memory: says nothing of a schedule without costs', 2, good.check, memory=1)
+
+    def test_costs_are_asked_for(self):
+        made = weir.schedule('1f1b', ranks=2, micro_batches=2)
+        self.refuses('the schedule has no costs: give F,I,W,C or a document of them', 2, made.simulate)
+        rows = {'format': 'weir.costs', 'version': 1, 'costs': [{'forward_ns': 1, 'backward_ns': 2}] * 3}
+        self.refuses(re.compile('^costs: has costs of 3 stages, not of 2|^costs: '), 2, made.simulate, rows)
+        self.refuses(re.compile('no schedule|"none"'), 2, weir.schedule, 'none', ranks=2, micro_batches=2)
+
+    def test_a_search_has_a_bound(self):
+        found = weir.search(ranks=4, micro_batches=8, cost='10us,12us,8us,1us')
+        self.assertTrue(found.check()['ok'])
+        self.assertLessEqual(found.bound_ns, found.time_ns)
+        self.assertEqual(found.gap, (found.time_ns - found.bound_ns) / found.time_ns)
+        self.assertEqual(found.time_ns, found.simulate('10us,12us,8us,1us').document['max_span_ns'])
+        self.assertIn('none less than', repr(found))
+        self.refuses(re.compile('rank'), 1, weir.search, ranks=2, micro_batches=2, cost='1us,1us,1us,0us',
+                     keep=('2KiB', '1KiB'), memory='1KiB')
+
+
+class Pictures(Case):
+    def run_of(self):
+        return weir.schedule('1f1b', ranks=2, micro_batches=3).simulate('1us,1us,1us,0us')
+
+    def test_a_simulation_is_drawn_in_four_ways(self):
+        run = self.run_of()
+        self.assertTrue(run.svg().startswith('<svg'))
+        self.assertIn('<html', run.html().lower())
+        self.assertIn('traceEvents', json.loads(run.trace()))
+        self.assertTrue(run.chart(columns=60).startswith('rank 0 F0'))
+        self.assertTrue(run.chart(ascii=True).isascii())
+        self.assertIn('\x1b[', run.chart(colours=True))
+        self.refuses('columns: 3 is not between 20 and 10000', 2, run.chart, columns=3)
+        self.assertIn('makespan', run.text())
+
+    def test_show_prints_a_chart_in_a_terminal(self):
+        said = io.StringIO()
+        with redirect_stdout(said):
+            weir.schedule('1f1b', ranks=2, micro_batches=3).show()
+            weir.partition(profile(), CLUSTER, schedule='1f1b', micro_batches=4).show()
+        self.assertRegex(said.getvalue(), r'(?s)rank 0 F0.*stage  layers.*rank 0 F')
+
+    def test_show_is_a_picture_in_a_notebook(self):
+        shown = []
+        shell = types.SimpleNamespace(kernel=object())
+        played = {'IPython': types.SimpleNamespace(get_ipython=lambda: shell),
+                  'IPython.display': types.SimpleNamespace(SVG=str, display=shown.append)}
+        with mock.patch.dict(sys.modules, played):
+            self.run_of().show()
+        self.assertEqual(len(shown), 1)
+        self.assertTrue(shown[0].startswith('<svg'))
+
+
+class Sweeps(Case):
+    def test_rows_table_and_best_are_of_one_sweep(self):
+        told = []
+        found = weir.sweep(profile(), CLUSTER, schedules=['1f1b', 'zb-h1'], micro_batches=[2, 8], progress=told.append)
+        self.assertEqual([(row['schedule'], row['micro_batches']) for row in found],
+                         [('1f1b', 2), ('1f1b', 8), ('zb-h1', 2), ('zb-h1', 8)])
+        best = min(found, key=lambda row: row['micro_batch_ns'])
+        self.assertTrue(best['best'])
+        self.assertEqual(found.best.document['predicted']['iteration_ns'], best['iteration_ns'])
+        self.assertIn('zb-h1', found.table())
+        self.assertRegex(told[-1], r'^\d of 4 plans$')
+
+    def test_where_nothing_fits_there_is_no_best(self):
+        found = weir.sweep(profile(), CLUSTER, schedules='1f1b', micro_batches=2, memory='100KiB')
+        self.assertIsNone(found.best)
+        self.assertEqual(found[0]['outcome'], 'does not fit')
+
+
+if __name__ == '__main__':
+    unittest.main()

@@ -1,0 +1,80 @@
+"""The structs of weir/library.py are those of weir.h, and every function that it calls is declared there."""
+
+import ctypes
+import os
+import re
+import shutil
+import subprocess
+import unittest
+
+from weir import library
+
+HEADER = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, os.pardir, 'runtime', 'weir.h')
+
+
+def structs():
+    """Of each of the module's structs its name in C."""
+    return {'weir_' + re.sub('(?<!^)(?=[A-Z])', '_', name).lower(): value for name, value in vars(library).items()
+            if isinstance(value, type) and issubclass(value, ctypes.Structure) and value is not ctypes.Structure}
+
+
+class Layout(unittest.TestCase):
+    def test_every_field_stands_where_the_compiler_puts_it(self):
+        compiler = shutil.which(os.environ.get('CC', 'gcc')) or shutil.which('cc')
+        if not compiler:
+            self.skipTest('there is no C compiler')
+        lines, ours = [], []
+        for name, struct in structs().items():
+            lines.append(f'printf("{name} %zu\\n", sizeof(struct {name}));')
+            ours.append(f'{name} {ctypes.sizeof(struct)}')
+            for field, *_ in struct._fields_:
+                lines.append(f'printf("{name}.{field} %zu %zu\\n", offsetof(struct {name}, {field}), '
+                             f'sizeof(((struct {name} *)0)->{field}));')
+                place = getattr(struct, field)
+                ours.append(f'{name}.{field} {place.offset} {place.size}')
+        with open('layout.c', 'w', encoding='utf-8') as file:
+            file.write(f'#include "{HEADER}"\n#include <stdio.h>\nint main(void)\n{{\n' + '\n'.join(lines) + '\n}\n')
+        subprocess.run([compiler, '-std=c11', 'layout.c', '-o', 'layout'], check=True)
+        theirs = subprocess.run(['./layout'], check=True, capture_output=True, text=True).stdout.splitlines()
+        self.assertEqual(ours, theirs)
+
+    def test_every_field_of_the_header_is_there(self):
+        with open(HEADER, encoding='utf-8') as file:
+            header = re.sub('//.*', '', file.read())
+        for name, struct in structs().items():
+            body = re.search(rf'struct {name} \{{(.*?)\n\}};', header, re.S)[1]
+            fields = [re.search(r'\(\*(\w+)\)|(\w+)(?:\[\d+\])?\s*$', part).group(1, 2)
+                      for statement in body.split(';') if statement.strip()
+                      for part in re.sub(r'\([^*].*?\)$', '', statement.strip()).split(',')]
+            self.assertEqual([a or b for a, b in fields], [field for field, *_ in struct._fields_], name)
+
+
+class Functions(unittest.TestCase):
+    def test_each_takes_as_many_arguments_as_the_header_says(self):
+        with open(HEADER, encoding='utf-8') as file:
+            header = ' '.join(re.sub('//.*', '', file.read()).split())
+        for name, (_, *takes) in library._CALLS.items():
+            match = re.search(rf'\bweir_{name}\(([^)]*)\);', header)
+            self.assertIsNotNone(match, name)
+            self.assertEqual(len(takes) + 1, len(match[1].split(',')), name)
+
+    def test_numbers_that_do_not_fit_are_refused(self):
+        for value, sentence in ((-1, 'ranks: -1 is not between 0 and 4294967295'),
+                                (2**32, 'ranks: 4294967296 is not between 0 and 4294967295')):
+            with self.assertRaises(library.WeirError) as refused:
+                library.whole(value, 'ranks')
+            self.assertEqual((str(refused.exception), refused.exception.code), (sentence, 2))
+
+    def test_quantities_have_units_or_are_numbers(self):
+        self.assertEqual(library.size('16GiB', 'memory'), 16 << 30)
+        self.assertEqual(library.size(1000, 'memory'), 1000)
+        self.assertEqual(library.time_ns('1.5ms', 'deadline'), 1500000)
+        self.assertEqual(library.time_ns(2.5, 'deadline'), 2500000000)
+        with self.assertRaises(library.WeirError) as refused:
+            library.size('16 apples', 'memory')
+        self.assertEqual(refused.exception.code, 2)
+        self.assertTrue(str(refused.exception).startswith('memory: '), refused.exception)
+
+
+if __name__ == '__main__':
+    unittest.main()

@@ -1,0 +1,33 @@
+"""Weir plans, simulates and runs pipeline-parallel training.
+
+    profile = weir.profile(model, sample, loss_fn=loss)
+    plan = weir.partition(profile, "2 devices, 16GiB, 12GB/s 5us", schedule="zb-v", micro_batches=16)
+    pipeline = weir.torch.pipeline(model, plan)
+
+All but `profile` and `torch` is the library libweir, and needs no PyTorch. What goes wrong is a WeirError, whose text
+is one sentence.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from .documents import (Explanation, Plan, Profile, Schedule, Simulation, Sweep, partition, schedule, search, sweep)
+from .library import WeirError, version as _version
+
+__all__ = ['Explanation', 'Plan', 'Profile', 'Schedule', 'Simulation', 'Sweep', 'WeirError', 'partition', 'profile',
+           'schedule', 'search', 'sweep', 'torch']
+__version__ = _version()
+
+
+def profile(*args: Any, **kwargs: Any) -> Profile:
+    """Measures what the layers of a PyTorch model cost: see weir.capture.profile()."""
+    from .capture import profile as measure  # needs PyTorch, which nothing else here does
+    return measure(*args, **kwargs)
+
+
+def __getattr__(name: str) -> Any:
+    if name in ('capture', 'torch'):
+        return importlib.import_module('.' + name, __name__)
+    raise AttributeError(f'module {__name__!r} has no attribute {name!r}')

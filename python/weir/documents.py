@@ -1,0 +1,487 @@
+"""Weir's documents as objects: profiles, plans, schedules, simulations, explanations, sweeps.
+
+Each of them is held by the library; what is read, written, computed and refused is the library's doing.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import shutil
+import sys
+import weakref
+from typing import Any, Iterable, Iterator, Mapping, Optional, Sequence, Union
+
+from . import library
+from .library import Progress, WeirError, call, encode, numbers, run, size, take_text, time_ns, whole
+
+__all__ = ['Explanation', 'Plan', 'Profile', 'Schedule', 'Simulation', 'Sweep', 'partition', 'schedule', 'search',
+           'sweep']
+
+Path = Union[str, 'os.PathLike[str]']
+Size = Union[int, str]
+Time = Union[float, str]
+Document = Mapping[str, Any]
+
+
+def _path(path: Path) -> bytes:
+    return os.fsencode(os.fspath(path))
+
+
+def _document(given: Union[str, Document, None]) -> Optional[bytes]:
+    """A document, or a line that stands for one, as the library takes it."""
+    return encode(given) if given is None or isinstance(given, str) else json.dumps(given).encode()
+
+
+class _Handle:
+    """Something of the library's, freed with the object that holds it."""
+
+    _kind = ''  # how the library's functions of it begin
+
+    def __init__(self, address: int) -> None:
+        self._address = address
+        weakref.finalize(self, getattr(library.LIBRARY, f'weir_{self._kind}_free'), address)
+
+    @classmethod
+    def from_json(cls, text: str, name: str = '') -> Any:
+        """Reads a document; `name` is what errors call it."""
+        encoded = text.encode()
+        return cls(call(f'{cls._kind}_read', encoded, len(encoded), encode(name or f'the {cls._kind}')))
+
+    @classmethod
+    def load(cls, path: Path) -> Any:
+        """Reads a document's file."""
+        return cls(call(f'{cls._kind}_load', _path(path)))
+
+    def save(self, path: Path) -> None:
+        """Writes the document to a file, whole or not at all."""
+        call(f'{self._kind}_save', self._address, _path(path))
+
+    def json(self) -> str:
+        """The document, as Weir writes it: the same content gives the same bytes."""
+        return take_text(call(f'{self._kind}_document', self._address))
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The document as dictionaries and lists; a copy, made anew each time."""
+        return json.loads(self.json())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, type(self)) and self.json() == other.json()
+
+    def __hash__(self) -> int:
+        return hash(self.json())
+
+    def __reduce__(self) -> Any:
+        return type(self).from_json, (self.json(),)
+
+
+class Profile(_Handle):
+    """What the layers of a model cost (docs/formats/profile.md): times per micro-batch, in ns, and bytes."""
+
+    _kind = 'profile'
+
+    def table(self) -> str:
+        """The layers with their times and bytes, for people."""
+        return take_text(call('profile_text', self._address))
+
+    def lint(self) -> list[str]:
+        """What looks wrong, a sentence each; "untrusted" in it means that no plan made of it can be believed."""
+        return take_text(call('profile_lint', self._address)).splitlines()
+
+    def __repr__(self) -> str:
+        document = self.document
+        return (f'<weir.Profile of {document["model"]}: {len(document["layers"])} layers, '
+                f'{document["source"]["how"]}, micro-batches of {document["micro_batch"]}>')
+
+
+class _Shown:
+    """What can be looked at: an SVG in a notebook, characters elsewhere."""
+
+    def _simulation(self) -> 'Simulation':
+        raise NotImplementedError
+
+    def _words(self) -> str:
+        """What stands above the chart in a terminal."""
+        return ''
+
+    def _repr_svg_(self) -> str:
+        return self._simulation().svg()
+
+    def show(self) -> None:
+        """Draws it: an SVG in a notebook, a chart of characters elsewhere."""
+        if _is_notebook():
+            from IPython.display import SVG, display  # a notebook has it
+            display(SVG(self._repr_svg_()))
+        else:
+            print(self._words() + self._simulation().chart(**_terminal()), end='')
+
+
+def _is_notebook() -> bool:
+    """Whether the cells of a notebook are what runs this; a terminal's IPython is none."""
+    shell = getattr(sys.modules.get('IPython'), 'get_ipython', lambda: None)()
+    return shell is not None and getattr(shell, 'kernel', None) is not None
+
+
+def _terminal() -> dict[str, Any]:
+    """How a chart looks where standard output goes."""
+    terminal = sys.stdout.isatty()
+    encoding = (sys.stdout.encoding or '').lower().replace('-', '')
+    return {'columns': shutil.get_terminal_size((110, 24)).columns if terminal else 110, 'ascii': encoding != 'utf8',
+            'colours': terminal and not os.environ.get('NO_COLOR') and os.environ.get('TERM') != 'dumb'}
+
+
+class Plan(_Shown, _Handle):
+    """Which layers on which devices, which are recomputed, and what that takes (docs/formats/plan.md)."""
+
+    _kind = 'plan'
+
+    def text(self) -> str:
+        """The plan as a table, and what there is to say of it."""
+        return take_text(call('plan_text', self._address))
+
+    def check(self, profile: Profile) -> None:
+        """Computes every number anew from the profile, by other means than the search; a WeirError of code 1 where
+        one is not what the plan says."""
+        call('plan_check', self._address, profile._address)
+
+    def explain(self, profile: Profile, *, budget: Optional[int] = None,
+                progress: Optional[Progress] = None) -> 'Explanation':
+        """Why the plan is not faster, and what a change would gain.
+
+        `budget`: units of work for each of some twenty plans, usually half a second's. Ctrl-C ends it with what is
+        known.
+        """
+        watch, answer = library.Watch(), library.Answer()
+        explaining = library.Explaining(whole(budget, 'budget', most=2**53 - 1), ctypes.pointer(watch))
+        run('explain', self._address, profile._address, ctypes.byref(explaining), ctypes.byref(answer), watch=watch,
+            progress=progress)
+        return Explanation(take_text(answer.document), take_text(answer.text))
+
+    def simulate(self) -> 'Simulation':
+        """One iteration: when everything happens, and the bytes of each rank."""
+        return Simulation(call('plan_simulate', self._address))
+
+    def schedule(self) -> 'Schedule':
+        """What each rank computes, in which order, with what its stages cost."""
+        return Schedule(call('plan_schedule', self._address))
+
+    def _simulation(self) -> 'Simulation':
+        return self.simulate()
+
+    def _words(self) -> str:
+        return self.text() + '\n'
+
+    def __repr__(self) -> str:
+        document = self.document
+        how = document['schedule']
+        proved = ', proved optimal' if document['certificate']['proved'] else ''
+        return (f'<weir.Plan: {document["profile"]["model"]} in {len(document["stages"])} stages by {how["name"]}, '
+                f'{how["micro_batches"]} micro-batches in {document["predicted"]["iteration_ns"] / 1e6:.3f} ms{proved}>')
+
+
+class Schedule(_Shown, _Handle):
+    """What each rank does, in which order (docs/formats/schedule.md).
+
+    One that was searched for has `time_ns`, `bound_ns` (no order takes less), `gap`, `proved`, `work`, `method` and
+    `stopped`; of others these are None.
+    """
+
+    _kind = 'schedule'
+
+    time_ns: Optional[int] = None
+    bound_ns: Optional[int] = None
+    gap: Optional[float] = None
+    proved: Optional[bool] = None
+    work: Optional[int] = None
+    method: Optional[str] = None
+    stopped: Optional[str] = None
+
+    @classmethod
+    def from_csv(cls, text: str, name: str = '') -> 'Schedule':
+        """Reads the file of a schedule that PyTorch's pipelining writes."""
+        return cls.from_json(text, name)  # the reader sees by itself which of the two it is
+
+    def csv(self, *, lowered: bool = False, dialect: str = 'torch2.9', line_feeds: bool = False) -> str:
+        """The file that PyTorch's pipelining reads, by `lowered` with its SENDs and RECVs.
+
+        It has no cells for STEP and REDUCE. `dialect` is the PyTorch that is to read it: torch2.9 or torch2.6.
+        """
+        style = library.Csv(encode(dialect), lowered, line_feeds)
+        return take_text(call('schedule_csv', self._address, ctypes.byref(style)))
+
+    def check(self, *, sends: str = 'rendezvous', receives: Optional[str] = None, channels: str = 'apart',
+              memory: Optional[Size] = None, cost: Union[str, Document, None] = None,
+              keep: Sequence[Size] = (0, 0), cluster: Union[str, Document, None] = None) -> dict[str, Any]:
+        """Whether it can run: the document "weir.check" (docs/formats/check.md).
+
+        `sends`: rendezvous (a send ends when its receive is reached), eager:K (K sends per channel are buffered) or
+        grouped. `receives`: where they are put: early, late or timed (by the costs); as they stand if not given.
+        `channels`: apart, or shared by all of a pair of ranks. `memory` of each rank, such as "80GiB". `cost`, `keep`
+        and `cluster` as simulate() takes them.
+        """
+        pricing = _pricing(cost, None, keep, cluster)
+        checking = library.Checking(_buffered(sends), sends == 'grouped', encode(receives),
+                                    _is_shared(channels), size(memory, 'memory'), ctypes.pointer(pricing))
+        return json.loads(take_text(call('schedule_check', self._address, ctypes.byref(checking))))
+
+    def simulate(self, cost: Union[str, Document, None] = None, *, overlapped: Optional[str] = None,
+                 keep: Sequence[Size] = (0, 0), cluster: Union[str, Document, None] = None) -> 'Simulation':
+        """When everything happens.
+
+        `cost`: "18522us,18086us,9337us,601us", F, I and W of every stage (B is both) and what a message takes; or a
+        document with rows of costs (docs/formats/costs.md); usually what the schedule says itself. `overlapped`: what
+        an F and a backward take together. `keep`: bytes that a stage keeps of a micro-batch after F, and after I.
+        `cluster`: whose links the messages take, rank r on device r.
+        """
+        pricing = _pricing(cost, overlapped, keep, cluster)
+        return Simulation(call('schedule_simulate', self._address, ctypes.byref(pricing)))
+
+    def _simulation(self) -> 'Simulation':
+        document = self.document
+        if 'costs' in document:
+            return self.simulate()
+        splits = document.get('splits', 1)  # of all parts of a sequence together
+        return self.simulate(f'{splits},{splits},{splits},0')
+
+    def __repr__(self) -> str:
+        document = self.document
+        found = '' if self.time_ns is None else f', {self.time_ns} ns and none less than {self.bound_ns} ns'
+        return (f'<weir.Schedule {document["name"]}: {document["ranks"]} ranks, {document["stages"]} stages, '
+                f'{document["micro_batches"]} micro-batches{found}>')
+
+
+def _buffered(sends: str) -> int:
+    if sends in ('rendezvous', 'grouped'):
+        return 0
+    kind, _, count = sends.partition(':')
+    if kind != 'eager' or not count.isdigit():
+        raise WeirError(f'sends: "{sends}" is none of rendezvous, eager:K, grouped')
+    return whole(int(count), 'sends')
+
+
+def _is_shared(channels: str) -> bool:
+    if channels not in ('apart', 'shared'):
+        raise WeirError(f'channels: "{channels}" is neither shared nor apart')
+    return channels == 'shared'
+
+
+def _pricing(cost: Union[str, Document, None], overlapped: Optional[str], keep: Sequence[Size],
+             cluster: Union[str, Document, None]) -> library.Pricing:
+    if len(keep) != 2:
+        raise WeirError(f'keep: takes 2 quantities, after F and after I, not {len(keep)}')
+    return library.Pricing(_document(cost), encode(overlapped), size(keep[0], 'keep'), size(keep[1], 'keep'),
+                           _document(cluster))
+
+
+class Simulation(_Shown, _Handle):
+    """What one iteration takes: the document "weir.simulation" (docs/formats/simulation.md), and pictures of it."""
+
+    _kind = 'simulation'
+    from_json = load = None  # type: ignore[assignment]  # simulations are written, and not read
+
+    def save(self, path: Path) -> None:
+        """Writes the document to a file."""
+        with open(path, 'w', encoding='utf-8') as file:
+            file.write(self.json())
+
+    def __reduce__(self) -> Any:
+        raise TypeError('a simulation is no document that is read: keep its plan or its schedule')
+
+    def text(self) -> str:
+        """Time, the four bubbles, the critical path, and a row per rank, for people."""
+        return take_text(call('simulation_text', self._address))
+
+    def _draw(self, picture: int, **how: Any) -> str:
+        return take_text(call('simulation_draw', self._address, ctypes.byref(library.Drawing(picture, **how))))
+
+    def chart(self, *, columns: int = 110, ascii: bool = False, colours: bool = False) -> str:
+        """Who does what when, in characters."""
+        return self._draw(library.CHART, columns=whole(columns, 'columns', 20, 10000), ascii=ascii, colours=colours)
+
+    def svg(self, *, messages: bool = False) -> str:
+        """The same as an SVG, by `messages` with an arrow for each."""
+        return self._draw(library.SVG, messages=messages)
+
+    def html(self) -> str:
+        """A page to zoom in, which needs a browser and nothing else."""
+        return self._draw(library.PAGE)
+
+    def trace(self) -> str:
+        """Chrome trace events, for Perfetto."""
+        return self._draw(library.TRACE)
+
+    def _simulation(self) -> 'Simulation':
+        return self
+
+    def _words(self) -> str:
+        return self.text() + '\n'
+
+    def __repr__(self) -> str:
+        document = self.document
+        return (f'<weir.Simulation: {document["schedule"]}, {document["ranks"]} ranks, '
+                f'{document["iteration_ns"] / 1e6:.3f} ms, bubble {100 * document["bubble"]["makespan"]:.1f} %>')
+
+
+class Explanation:
+    """Why a plan is not faster: the document "weir.explanation" (docs/formats/explanation.md)."""
+
+    def __init__(self, document: str, text: str) -> None:
+        self._json, self._text = document, text
+
+    def json(self) -> str:
+        """The document, as Weir writes it."""
+        return self._json
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The document as dictionaries and lists."""
+        return json.loads(self._json)
+
+    def text(self) -> str:
+        """What binds, and what each change would gain, for people."""
+        return self._text
+
+    def __str__(self) -> str:
+        return self._text
+
+
+class Sweep(Sequence[dict[str, Any]]):
+    """The rows of a sweep (docs/formats/sweep.md), the table of them, and the plan that is suggested."""
+
+    def __init__(self, document: str, table: str, best: Optional[Plan]) -> None:
+        self._json, self._table, self.best = document, table, best
+        self._rows = json.loads(document)['rows']
+
+    def json(self) -> str:
+        """The document, as Weir writes it."""
+        return self._json
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The document as dictionaries and lists."""
+        return json.loads(self._json)
+
+    def table(self) -> str:
+        """Time against peak bytes, the best, the front, and why the others lost, for people."""
+        return self._table
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._rows[index]
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return iter(self._rows)
+
+    def __repr__(self) -> str:
+        return f'<weir.Sweep of {len(self)} plans; best: {self.best!r}>'
+
+
+# --- calls --------------------------------------------------------------------------------------------------------
+
+
+def partition(profile: Profile, cluster: Union[str, Document], *, schedule: str, micro_batches: int,
+              ranks: Optional[int] = None, chunks: Optional[int] = None, optimizer: str = 'sgd',
+              memory: Optional[Size] = None, tied_apart: bool = False, shard: str = 'none', host: Iterable[str] = (),
+              window: Optional[int] = None, step_rate: Optional[int] = None, choose: Iterable[str] = (),
+              budget: Optional[int] = None, deadline: Optional[Time] = None,
+              progress: Optional[Progress] = None) -> Plan:
+    """The plan with the least simulated time of an iteration that fits the devices' memory.
+
+    `cluster`: a line such as "2 devices, 16GiB, 12GB/s 5us", a file, or a document. `schedule`: any that `weir
+    schedule` lists, such as "1f1b" or "zb-v". `micro_batches` of an iteration. `ranks`: the cluster's devices if not
+    given. `chunks`: stages on each rank, as the schedule has it if not given. `optimizer`: sgd, momentum, adamw, adam,
+    lamb, lars, adafactor, adam8bit or *-master. `memory` of each device, such as "16GiB", instead of the cluster's.
+
+    How states are held (docs/memory.md): `tied_apart`, `shard` (none, optimizer, gradients, weights), `host`
+    (optimizer, activations), `window` (layers), `step_rate` (bytes per second). `choose`, what the search may choose
+    too: replicas, devices, fewer (devices without work), variants.
+
+    `budget`: units of work. `deadline`: seconds, or "10s"; plans then vary. `progress` is called with a line on how
+    far the search is, some ten times a second. Ctrl-C ends it with the best plan so far, whose certificate says
+    `stopped`; KeyboardInterrupt where there is none. A WeirError of code 1 says which stage lacks how much.
+    """
+    host, choose = _words('host', host, ('optimizer', 'activations')), \
+        _words('choose', choose, ('replicas', 'devices', 'fewer', 'variants'))
+    watch = library.Watch()
+    planning = library.Planning(
+        cluster=_document(cluster), schedule=encode(schedule), micro_batches=whole(micro_batches, 'micro_batches', 1),
+        ranks=whole(ranks, 'ranks', 1), optimizer=encode(optimizer), chunks=whole(chunks, 'chunks', 1),
+        tied_apart=tied_apart, memory_bytes=size(memory, 'memory'), shard=encode(shard),
+        optimizer_on_host='optimizer' in host, activations_on_host='activations' in host,
+        window=whole(window, 'window', 1), step_rate=whole(step_rate, 'step_rate', 1, 2**53 - 1),
+        choose_replicas='replicas' in choose, choose_devices='devices' in choose,
+        choose_fewer_devices='fewer' in choose, choose_variants='variants' in choose,
+        budget=whole(budget, 'budget', 1, 2**53 - 1), deadline_ns=time_ns(deadline, 'deadline'),
+        watch=ctypes.pointer(watch))
+    return Plan(run('partition', profile._address, ctypes.byref(planning), watch=watch, progress=progress))
+
+
+def _words(name: str, given: Iterable[str], known: Sequence[str]) -> set[str]:
+    words = {given} if isinstance(given, str) else set(given)
+    for word in sorted(words):
+        if word not in known:
+            raise WeirError(f'{name}: "{word}" is none of {", ".join(known)}')
+    return words
+
+
+def schedule(name: str, *, ranks: int, micro_batches: int, chunks: Optional[int] = None, splits: Optional[int] = None,
+             replicas: Optional[Iterable[int]] = None) -> Schedule:
+    """A schedule by name, as `weir schedule` lists them.
+
+    `chunks`: stages on each rank, as the schedule has it if not given. `splits` of each sequence (seq1f1b).
+    `replicas`: ranks of each stage, which add up to `ranks` (1f1b, gpipe, pipedream, forward-only).
+    """
+    generating = library.Generating(encode(name), whole(ranks, 'ranks', 1), whole(micro_batches, 'micro_batches', 1),
+                                    whole(chunks, 'chunks', 1), whole(splits, 'splits', 1), numbers(replicas))
+    return Schedule(call('schedule_generate', ctypes.byref(generating)))
+
+
+def search(*, ranks: int, micro_batches: int, cost: Union[str, Document], chunks: Optional[int] = None,
+           placement: str = 'one-way', objective: str = 'span', keep: Sequence[Size] = (0, 0),
+           memory: Optional[Size] = None, budget: Optional[int] = None,
+           progress: Optional[Progress] = None) -> Schedule:
+    """The order that takes the least time for what stages cost, with `bound_ns`, which no order beats.
+
+    `cost` and `keep` as Schedule.simulate() takes them. `memory`: what each rank has for what is kept, fixed bytes and
+    workspace. `placement`: one-way, v or wave. `objective`: span, a rank's own first start to last end; or makespan,
+    from the first start to the last end of all. `budget`: units of work. Ctrl-C ends it with the best so far.
+    """
+    watch, found = library.Watch(), library.Found()
+    searching = library.Searching(whole(ranks, 'ranks', 1), whole(micro_batches, 'micro_batches', 1),
+                                  whole(chunks, 'chunks', 1), encode(placement), encode(objective),
+                                  _pricing(cost, None, keep, None), size(memory, 'memory'),
+                                  whole(budget, 'budget', 1, 2**53 - 1), ctypes.pointer(watch))
+    result = Schedule(run('search', ctypes.byref(searching), ctypes.byref(found), watch=watch, progress=progress))
+    result.time_ns, result.bound_ns, result.gap = found.time_ns, found.bound_ns, found.gap
+    result.proved, result.work = found.proved, found.work
+    result.method, result.stopped = found.method.decode(), found.stopped.decode()
+    return result
+
+
+def sweep(profile: Profile, cluster: Union[str, Document], *, schedules: Iterable[str] = (),
+          micro_batches: Union[int, Iterable[int], None] = None, ranks: Union[int, Iterable[int], None] = None,
+          chunks: Union[int, Iterable[int], None] = None, optimizer: str = 'sgd', memory: Optional[Size] = None,
+          budget: Optional[int] = None, threads: Optional[int] = None, progress: Optional[Progress] = None) -> Sweep:
+    """A plan for every schedule, number of ranks, stages per rank and micro-batches, and which are worth it.
+
+    `schedules`: all that train, and "search", if none is given. `micro_batches`: the ranks, and twice, four and eight
+    times as many. `ranks`: the cluster's devices. `chunks`: each schedule's own number, and twice it. `budget`: units
+    of work for each plan. Ctrl-C ends it with the rows so far.
+    """
+    names = [encode(name) for name in ([schedules] if isinstance(schedules, str) else schedules)]
+    watch, answer, best = library.Watch(), library.Answer(), ctypes.c_void_p()
+    sweeping = library.Sweeping(
+        cluster=_document(cluster), schedules=(ctypes.c_char_p * len(names))(*names), schedule_count=len(names),
+        ranks=numbers(ranks), chunks=numbers(chunks), micro_batches=numbers(micro_batches),
+        optimizer=encode(optimizer), memory_bytes=size(memory, 'memory'), budget=whole(budget, 'budget', 1, 2**53 - 1),
+        threads=whole(threads, 'threads', 1, 1024), watch=ctypes.pointer(watch))
+    run('sweep', profile._address, ctypes.byref(sweeping), ctypes.byref(answer), ctypes.byref(best), watch=watch,
+        progress=progress)
+    result = Sweep(take_text(answer.document), take_text(answer.text), Plan(best.value) if best.value else None)
+    if result.document['stopped'] and not any(row['outcome'] == 'planned' for row in result):
+        raise KeyboardInterrupt
+    return result

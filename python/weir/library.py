@@ -1,0 +1,318 @@
+"""libweir through ctypes: its functions, its structs, its errors, and calls that can be stopped.
+
+The rest of the package talks to the library through this module alone. What weir.h says holds here too; names are
+the same but for the prefix `weir_`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+from ctypes import (POINTER, Structure, c_bool, c_char_p, c_double, c_int, c_size_t, c_uint, c_uint32, c_uint64,
+                    c_void_p)
+from typing import Any, Callable, Optional
+
+__all__ = ['WeirError', 'LIBRARY', 'run', 'take_text']
+
+Progress = Callable[[str], Any]
+
+
+class WeirError(Exception):
+    """What went wrong, as one sentence of Weir's.
+
+    `code` is what a program should exit with: 1, the answer is no (nothing fits, it cannot run); 2, the input is
+    wrong; 3, the machine failed (memory, files, a deadline).
+    """
+
+    def __init__(self, sentence: str, code: int = 2) -> None:
+        super().__init__(sentence)
+        self.code = code
+
+
+# --- structs, field by field as in weir.h; python/tests/test_library.py holds them against the header ---------------
+
+
+class Error(Structure):
+    _fields_ = [('code', c_int), ('text', ctypes.c_char * 500)]
+
+
+PROGRESS = ctypes.CFUNCTYPE(None, c_void_p, c_char_p)
+
+
+class Watch(Structure):
+    _fields_ = [('progress', PROGRESS), ('self', c_void_p), ('stop', POINTER(c_int))]
+
+
+class Answer(Structure):
+    _fields_ = [('document', c_void_p), ('text', c_void_p)]
+
+
+class Numbers(Structure):
+    _fields_ = [('at', POINTER(c_uint32)), ('count', c_size_t)]
+
+
+class Planning(Structure):
+    _fields_ = [
+        ('cluster', c_char_p), ('schedule', c_char_p), ('micro_batches', c_uint32), ('ranks', c_uint32),
+        ('optimizer', c_char_p), ('chunks', c_uint32), ('tied_apart', c_bool), ('memory_bytes', c_uint64),
+        ('shard', c_char_p), ('optimizer_on_host', c_bool), ('activations_on_host', c_bool), ('window', c_uint32),
+        ('step_rate', c_uint64), ('choose_replicas', c_bool), ('choose_devices', c_bool),
+        ('choose_fewer_devices', c_bool), ('choose_variants', c_bool), ('budget', c_uint64),
+        ('deadline_ns', c_uint64), ('watch', POINTER(Watch)),
+    ]
+
+
+class Explaining(Structure):
+    _fields_ = [('budget', c_uint64), ('watch', POINTER(Watch))]
+
+
+class Sweeping(Structure):
+    _fields_ = [
+        ('cluster', c_char_p), ('schedules', POINTER(c_char_p)), ('schedule_count', c_size_t), ('ranks', Numbers),
+        ('chunks', Numbers), ('micro_batches', Numbers), ('optimizer', c_char_p), ('memory_bytes', c_uint64),
+        ('budget', c_uint64), ('threads', c_uint), ('watch', POINTER(Watch)),
+    ]
+
+
+class Generating(Structure):
+    _fields_ = [('name', c_char_p), ('ranks', c_uint32), ('micro_batches', c_uint32), ('chunks', c_uint32),
+                ('splits', c_uint32), ('replicas', Numbers)]
+
+
+class Csv(Structure):
+    _fields_ = [('dialect', c_char_p), ('lowered', c_bool), ('line_feeds', c_bool)]
+
+
+class Pricing(Structure):
+    _fields_ = [('costs', c_char_p), ('overlapped', c_char_p), ('kept_forward_bytes', c_uint64),
+                ('kept_weight_bytes', c_uint64), ('cluster', c_char_p)]
+
+
+class Checking(Structure):
+    _fields_ = [('buffered_sends', c_uint32), ('grouped', c_bool), ('receives', c_char_p), ('shared_channels', c_bool),
+                ('memory_bytes', c_uint64), ('pricing', POINTER(Pricing))]
+
+
+class Searching(Structure):
+    _fields_ = [
+        ('ranks', c_uint32), ('micro_batches', c_uint32), ('chunks', c_uint32), ('placement', c_char_p),
+        ('objective', c_char_p), ('pricing', Pricing), ('memory_bytes', c_uint64), ('budget', c_uint64),
+        ('watch', POINTER(Watch)),
+    ]
+
+
+class Found(Structure):
+    _fields_ = [('time_ns', c_uint64), ('bound_ns', c_uint64), ('gap', c_double), ('proved', c_bool),
+                ('work', c_uint64), ('method', ctypes.c_char * 80), ('stopped', ctypes.c_char * 80)]
+
+
+CHART, SVG, PAGE, TRACE = range(4)
+
+
+class Drawing(Structure):
+    _fields_ = [('picture', c_int), ('columns', c_size_t), ('ascii', c_bool), ('colours', c_bool),
+                ('messages', c_bool)]
+
+
+# --- the library --------------------------------------------------------------------------------------------------
+
+# What each function gives and takes before its last argument, a struct weir_error *.
+_CALLS = {
+    'parse_bytes': (c_bool, c_char_p, POINTER(c_uint64)),
+    'parse_time': (c_bool, c_char_p, POINTER(c_uint64)),
+    'profile_load': (c_void_p, c_char_p),
+    'profile_read': (c_void_p, c_char_p, c_size_t, c_char_p),
+    'profile_save': (c_bool, c_void_p, c_char_p),
+    'profile_document': (c_void_p, c_void_p),
+    'profile_text': (c_void_p, c_void_p),
+    'profile_lint': (c_void_p, c_void_p),
+    'partition': (c_void_p, c_void_p, POINTER(Planning)),
+    'plan_load': (c_void_p, c_char_p),
+    'plan_read': (c_void_p, c_char_p, c_size_t, c_char_p),
+    'plan_save': (c_bool, c_void_p, c_char_p),
+    'plan_document': (c_void_p, c_void_p),
+    'plan_text': (c_void_p, c_void_p),
+    'plan_check': (c_bool, c_void_p, c_void_p),
+    'plan_schedule': (c_void_p, c_void_p),
+    'plan_simulate': (c_void_p, c_void_p),
+    'explain': (c_bool, c_void_p, c_void_p, POINTER(Explaining), POINTER(Answer)),
+    'sweep': (c_bool, c_void_p, POINTER(Sweeping), POINTER(Answer), POINTER(c_void_p)),
+    'schedule_generate': (c_void_p, POINTER(Generating)),
+    'schedule_load': (c_void_p, c_char_p),
+    'schedule_read': (c_void_p, c_char_p, c_size_t, c_char_p),
+    'schedule_save': (c_bool, c_void_p, c_char_p),
+    'schedule_document': (c_void_p, c_void_p),
+    'schedule_csv': (c_void_p, c_void_p, POINTER(Csv)),
+    'schedule_check': (c_void_p, c_void_p, POINTER(Checking)),
+    'schedule_simulate': (c_void_p, c_void_p, POINTER(Pricing)),
+    'search': (c_void_p, POINTER(Searching), POINTER(Found)),
+    'simulation_document': (c_void_p, c_void_p),
+    'simulation_text': (c_void_p, c_void_p),
+    'simulation_draw': (c_void_p, c_void_p, POINTER(Drawing)),
+}
+_FREES = ('profile_free', 'plan_free', 'schedule_free', 'simulation_free', 'text_free')
+
+
+def _find() -> str:
+    """Where libweir.so is: $WEIR_LIBRARY, in the package (a wheel), in the tree it is built in, or of the system."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    built = os.path.join(here, os.pardir, os.pardir, 'build', 'release', 'lib', 'libweir.so')
+    for path in (os.environ.get('WEIR_LIBRARY'), os.path.join(here, 'lib', 'libweir.so'), built):
+        if path and os.path.exists(path):
+            return os.path.abspath(path)
+    return 'libweir.so.0'
+
+
+def _load() -> ctypes.CDLL:
+    path = _find()
+    try:
+        library = ctypes.CDLL(path)
+    except OSError as why:
+        raise ImportError(f'libweir cannot be loaded ({why}): install the wheel that `scons wheel` makes, build the '
+                          'library with `scons`, or say in WEIR_LIBRARY where libweir.so is') from why
+    for name, (result, *takes) in _CALLS.items():
+        function = getattr(library, 'weir_' + name)
+        function.restype, function.argtypes = result, [*takes, POINTER(Error)]
+    for name in _FREES:
+        function = getattr(library, 'weir_' + name)
+        function.restype, function.argtypes = None, [c_void_p]
+    library.weir_version.restype, library.weir_version.argtypes = c_char_p, []
+    return library
+
+
+LIBRARY = _load()
+
+
+def version() -> str:
+    """The library's version, such as "0.1.0"."""
+    return LIBRARY.weir_version().decode()
+
+
+# --- calls --------------------------------------------------------------------------------------------------------
+
+
+def call(name: str, *arguments: Any) -> Any:
+    """Calls weir_NAME with an error behind the arguments; a WeirError where it gives NULL or false."""
+    error = Error()
+    result = getattr(LIBRARY, 'weir_' + name)(*arguments, ctypes.byref(error))
+    if not result:
+        raise WeirError(error.text.decode('utf-8', 'replace'), error.code)
+    return result
+
+
+def take_text(address: int) -> str:
+    """The library's text at this address, which is then freed."""
+    try:
+        return ctypes.string_at(address).decode('utf-8', 'replace')
+    finally:
+        LIBRARY.weir_text_free(address)
+
+
+def run(name: str, *arguments: Any, watch: Watch, progress: Optional[Progress] = None) -> Any:
+    """call() of a function that may take long, which Ctrl-C stops; `watch` is the one that its options name.
+
+    The call runs in a thread of its own, without the interpreter's lock, and the caller waits where Python hears of
+    signals. What interrupts the wait (KeyboardInterrupt, or what a signal handler or `progress` raises) stops the call.
+    After a KeyboardInterrupt the best so far is returned; where there is none, and after anything else, it is raised.
+    """
+    stop = c_int(0)
+    watch.stop = ctypes.pointer(stop)
+    raised: list[BaseException] = []
+
+    def tell(_: Any, words: bytes) -> None:
+        try:
+            if progress and not stop.value:
+                progress(words.decode('utf-8', 'replace'))
+        except BaseException as why:  # what a callback raises would be lost in the library
+            raised.append(why)
+            stop.value = 1
+
+    watch.progress = PROGRESS(tell) if progress else PROGRESS()
+    outcome: list[Any] = []
+
+    def work() -> None:
+        try:
+            outcome.append(call(name, *arguments))
+        except BaseException as why:  # for the thread that waits
+            outcome.append(why)
+
+    thread = threading.Thread(target=work, name='weir ' + name, daemon=True)
+    thread.start()
+    interrupted = None
+    while thread.is_alive():
+        try:
+            thread.join(0.1)
+        except BaseException as why:
+            interrupted = interrupted or why
+            stop.value = 1
+    result = outcome[0]
+    failed = raised[0] if raised else None if isinstance(interrupted, KeyboardInterrupt) else interrupted
+    if failed is None and isinstance(result, BaseException):
+        failed = interrupted or result
+    if failed is not None:
+        _discard(name, result)
+        raise failed
+    return result
+
+
+def _discard(name: str, result: Any) -> None:
+    """Frees what a call has made that nobody will get."""
+    if isinstance(result, int) and not isinstance(result, bool):
+        {'partition': LIBRARY.weir_plan_free, 'search': LIBRARY.weir_schedule_free}[name](result)
+
+
+# --- arguments ----------------------------------------------------------------------------------------------------
+
+
+def encode(text: Optional[str]) -> Optional[bytes]:
+    """A string as the library takes it; None stays None, which is NULL."""
+    if text is None:
+        return None
+    if not isinstance(text, str):
+        raise TypeError(f'a string is wanted, not {type(text).__name__}')
+    if '\0' in text:
+        raise WeirError('a text with a NUL in it is none that Weir reads')
+    return text.encode()
+
+
+def numbers(values: Any) -> Numbers:
+    """Whole numbers, one or several, as the library takes them; None: the library's choice."""
+    if values is None:
+        return Numbers()
+    values = [values] if isinstance(values, int) else list(values)
+    for value in values:
+        whole(value, 'a number', 1)
+    return Numbers((c_uint32 * len(values))(*values), len(values))
+
+
+def whole(value: Any, name: str, least: int = 0, most: int = 2**32 - 1) -> int:
+    """A whole number in [least, most]; ctypes would cut larger ones off without a word. None is 0."""
+    if value is None:
+        return 0
+    value = value.__index__()
+    if not least <= value <= most:
+        raise WeirError(f'{name}: {value} is not between {least} and {most}')
+    return value
+
+
+def quantity(given: Any, name: str, parse: str, units: int = 1) -> int:
+    """What the library's weir_PARSE makes of a string, or a number of so many `units`. None is 0."""
+    if not isinstance(given, str):
+        return 0 if given is None else whole(round(given * units), name, 0, 2**53 - 1)
+    value = c_uint64()
+    try:
+        call(parse, encode(given), ctypes.byref(value))
+    except WeirError as why:
+        raise WeirError(f'{name}: {why}', why.code) from None
+    return value.value
+
+
+def size(given: Any, name: str) -> int:
+    """Bytes of "80GiB", or of a number of bytes."""
+    return quantity(given, name, 'parse_bytes')
+
+
+def time_ns(given: Any, name: str) -> int:
+    """Nanoseconds of "10s", or of a number of seconds."""
+    return quantity(given, name, 'parse_time', 1_000_000_000)
