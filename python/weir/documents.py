@@ -10,7 +10,6 @@ import json
 import os
 import shutil
 import sys
-import weakref
 from typing import Any, Iterable, Iterator, Mapping, Optional, Sequence, Union
 
 from . import library
@@ -34,33 +33,27 @@ def _document(given: Union[str, Document, None]) -> Optional[bytes]:
     return encode(given) if given is None or isinstance(given, str) else json.dumps(given).encode()
 
 
-class _Handle:
-    """Something of the library's, freed with the object that holds it."""
-
-    _kind = ''  # how the library's functions of it begin
-
-    def __init__(self, address: int) -> None:
-        self._address = address
-        weakref.finalize(self, getattr(library.LIBRARY, f'weir_{self._kind}_free'), address)
+class _Document(library.Handle):
+    """What is written as a document."""
 
     @classmethod
     def from_json(cls, text: str, name: str = '') -> Any:
         """Reads a document; `name` is what errors call it."""
         encoded = text.encode()
-        return cls(call(f'{cls._kind}_read', encoded, len(encoded), encode(name or f'the {cls._kind}')))
+        return cls(call(f'{cls.kind}_read', encoded, len(encoded), encode(name or f'the {cls.kind}')))
 
     @classmethod
     def load(cls, path: Path) -> Any:
         """Reads a document's file."""
-        return cls(call(f'{cls._kind}_load', _path(path)))
+        return cls(call(f'{cls.kind}_load', _path(path)))
 
     def save(self, path: Path) -> None:
         """Writes the document to a file, whole or not at all."""
-        call(f'{self._kind}_save', self._address, _path(path))
+        call(f'{self.kind}_save', self, _path(path))
 
     def json(self) -> str:
         """The document, as Weir writes it: the same content gives the same bytes."""
-        return take_text(call(f'{self._kind}_document', self._address))
+        return take_text(call(f'{self.kind}_document', self))
 
     @property
     def document(self) -> dict[str, Any]:
@@ -77,18 +70,18 @@ class _Handle:
         return type(self).from_json, (self.json(),)
 
 
-class Profile(_Handle):
+class Profile(_Document):
     """What the layers of a model cost (docs/formats/profile.md): times per micro-batch, in ns, and bytes."""
 
-    _kind = 'profile'
+    kind = 'profile'
 
     def table(self) -> str:
         """The layers with their times and bytes, for people."""
-        return take_text(call('profile_text', self._address))
+        return take_text(call('profile_text', self))
 
     def lint(self) -> list[str]:
         """What looks wrong, a sentence each; "untrusted" in it means that no plan made of it can be believed."""
-        return take_text(call('profile_lint', self._address)).splitlines()
+        return take_text(call('profile_lint', self)).splitlines()
 
     def __repr__(self) -> str:
         document = self.document
@@ -132,19 +125,19 @@ def _terminal() -> dict[str, Any]:
             'colours': terminal and not os.environ.get('NO_COLOR') and os.environ.get('TERM') != 'dumb'}
 
 
-class Plan(_Shown, _Handle):
+class Plan(_Shown, _Document):
     """Which layers on which devices, which are recomputed, and what that takes (docs/formats/plan.md)."""
 
-    _kind = 'plan'
+    kind = 'plan'
 
     def text(self) -> str:
         """The plan as a table, and what there is to say of it."""
-        return take_text(call('plan_text', self._address))
+        return take_text(call('plan_text', self))
 
     def check(self, profile: Profile) -> None:
         """Computes every number anew from the profile, by other means than the search; a WeirError of code 1 where
         one is not what the plan says."""
-        call('plan_check', self._address, profile._address)
+        call('plan_check', self, profile)
 
     def explain(self, profile: Profile, *, budget: Optional[int] = None,
                 progress: Optional[Progress] = None) -> 'Explanation':
@@ -155,17 +148,17 @@ class Plan(_Shown, _Handle):
         """
         watch, answer = library.Watch(), library.Answer()
         explaining = library.Explaining(whole(budget, 'budget', most=2**53 - 1), ctypes.pointer(watch))
-        run('explain', self._address, profile._address, ctypes.byref(explaining), ctypes.byref(answer), watch=watch,
+        run('explain', self, profile, ctypes.byref(explaining), ctypes.byref(answer), watch=watch,
             progress=progress)
         return Explanation(take_text(answer.document), take_text(answer.text))
 
     def simulate(self) -> 'Simulation':
         """One iteration: when everything happens, and the bytes of each rank."""
-        return Simulation(call('plan_simulate', self._address))
+        return Simulation(call('plan_simulate', self))
 
     def schedule(self) -> 'Schedule':
         """What each rank computes, in which order, with what its stages cost."""
-        return Schedule(call('plan_schedule', self._address))
+        return Schedule(call('plan_schedule', self))
 
     def _simulation(self) -> 'Simulation':
         return self.simulate()
@@ -181,14 +174,14 @@ class Plan(_Shown, _Handle):
                 f'{how["micro_batches"]} micro-batches in {document["predicted"]["iteration_ns"] / 1e6:.3f} ms{proved}>')
 
 
-class Schedule(_Shown, _Handle):
+class Schedule(_Shown, _Document):
     """What each rank does, in which order (docs/formats/schedule.md).
 
     One that was searched for has `time_ns`, `bound_ns` (no order takes less), `gap`, `proved`, `work`, `method` and
     `stopped`; of others these are None.
     """
 
-    _kind = 'schedule'
+    kind = 'schedule'
 
     time_ns: Optional[int] = None
     bound_ns: Optional[int] = None
@@ -209,7 +202,7 @@ class Schedule(_Shown, _Handle):
         It has no cells for STEP and REDUCE. `dialect` is the PyTorch that is to read it: torch2.9 or torch2.6.
         """
         style = library.Csv(encode(dialect), lowered, line_feeds)
-        return take_text(call('schedule_csv', self._address, ctypes.byref(style)))
+        return take_text(call('schedule_csv', self, ctypes.byref(style)))
 
     def check(self, *, sends: str = 'rendezvous', receives: Optional[str] = None, channels: str = 'apart',
               memory: Optional[Size] = None, cost: Union[str, Document, None] = None,
@@ -224,7 +217,7 @@ class Schedule(_Shown, _Handle):
         pricing = _pricing(cost, None, keep, cluster)
         checking = library.Checking(_buffered(sends), sends == 'grouped', encode(receives),
                                     _is_shared(channels), size(memory, 'memory'), ctypes.pointer(pricing))
-        return json.loads(take_text(call('schedule_check', self._address, ctypes.byref(checking))))
+        return json.loads(take_text(call('schedule_check', self, ctypes.byref(checking))))
 
     def simulate(self, cost: Union[str, Document, None] = None, *, overlapped: Optional[str] = None,
                  keep: Sequence[Size] = (0, 0), cluster: Union[str, Document, None] = None) -> 'Simulation':
@@ -236,7 +229,7 @@ class Schedule(_Shown, _Handle):
         `cluster`: whose links the messages take, rank r on device r.
         """
         pricing = _pricing(cost, overlapped, keep, cluster)
-        return Simulation(call('schedule_simulate', self._address, ctypes.byref(pricing)))
+        return Simulation(call('schedule_simulate', self, ctypes.byref(pricing)))
 
     def _simulation(self) -> 'Simulation':
         document = self.document
@@ -275,10 +268,10 @@ def _pricing(cost: Union[str, Document, None], overlapped: Optional[str], keep: 
                            _document(cluster))
 
 
-class Simulation(_Shown, _Handle):
+class Simulation(_Shown, _Document):
     """What one iteration takes: the document "weir.simulation" (docs/formats/simulation.md), and pictures of it."""
 
-    _kind = 'simulation'
+    kind = 'simulation'
     from_json = load = None  # type: ignore[assignment]  # simulations are written, and not read
 
     def save(self, path: Path) -> None:
@@ -291,10 +284,10 @@ class Simulation(_Shown, _Handle):
 
     def text(self) -> str:
         """Time, the four bubbles, the critical path, and a row per rank, for people."""
-        return take_text(call('simulation_text', self._address))
+        return take_text(call('simulation_text', self))
 
     def _draw(self, picture: int, **how: Any) -> str:
-        return take_text(call('simulation_draw', self._address, ctypes.byref(library.Drawing(picture, **how))))
+        return take_text(call('simulation_draw', self, ctypes.byref(library.Drawing(picture, **how))))
 
     def chart(self, *, columns: int = 110, ascii: bool = False, colours: bool = False) -> str:
         """Who does what when, in characters."""
@@ -417,7 +410,7 @@ def partition(profile: Profile, cluster: Union[str, Document], *, schedule: str,
         choose_fewer_devices='fewer' in choose, choose_variants='variants' in choose,
         budget=whole(budget, 'budget', 1, 2**53 - 1), deadline_ns=time_ns(deadline, 'deadline'),
         watch=ctypes.pointer(watch))
-    return Plan(run('partition', profile._address, ctypes.byref(planning), watch=watch, progress=progress))
+    return Plan(run('partition', profile, ctypes.byref(planning), watch=watch, progress=progress))
 
 
 def _words(name: str, given: Iterable[str], known: Sequence[str]) -> set[str]:
@@ -479,7 +472,7 @@ def sweep(profile: Profile, cluster: Union[str, Document], *, schedules: Iterabl
         ranks=numbers(ranks), chunks=numbers(chunks), micro_batches=numbers(micro_batches),
         optimizer=encode(optimizer), memory_bytes=size(memory, 'memory'), budget=whole(budget, 'budget', 1, 2**53 - 1),
         threads=whole(threads, 'threads', 1, 1024), watch=ctypes.pointer(watch))
-    run('sweep', profile._address, ctypes.byref(sweeping), ctypes.byref(answer), ctypes.byref(best), watch=watch,
+    run('sweep', profile, ctypes.byref(sweeping), ctypes.byref(answer), ctypes.byref(best), watch=watch,
         progress=progress)
     result = Sweep(take_text(answer.document), take_text(answer.text), Plan(best.value) if best.value else None)
     if result.document['stopped'] and not any(row['outcome'] == 'planned' for row in result):

@@ -6,9 +6,11 @@ the same but for the prefix `weir_`.
 
 from __future__ import annotations
 
+import _thread
 import ctypes
 import os
 import threading
+import weakref
 from ctypes import (POINTER, Structure, c_bool, c_char_p, c_double, c_int, c_size_t, c_uint, c_uint32, c_uint64,
                     c_void_p)
 from typing import Any, Callable, Optional
@@ -117,39 +119,63 @@ class Drawing(Structure):
 
 # --- the library --------------------------------------------------------------------------------------------------
 
+class Handle:
+    """Something of the library's, which lives as long as this object does."""
+
+    kind = ''  # how the library's functions of it begin
+
+    def __init__(self, address: int) -> None:
+        self.address = c_void_p(address)
+        weakref.finalize(self, getattr(LIBRARY, f'weir_{self.kind}_free'), address)
+
+
+class _Taken:
+    """An argument that is a handle of this kind, and no other: the library could not tell."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+
+    def from_param(self, given: Any) -> c_void_p:
+        if not isinstance(given, Handle) or given.kind != self.kind:
+            raise TypeError(f'a weir.{self.kind.capitalize()} is wanted, not {given!r}')
+        return given.address
+
+
+PROFILE, PLAN, SCHEDULE, SIMULATION = map(_Taken, ('profile', 'plan', 'schedule', 'simulation'))
+
 # What each function gives and takes before its last argument, a struct weir_error *.
 _CALLS = {
     'parse_bytes': (c_bool, c_char_p, POINTER(c_uint64)),
     'parse_time': (c_bool, c_char_p, POINTER(c_uint64)),
     'profile_load': (c_void_p, c_char_p),
     'profile_read': (c_void_p, c_char_p, c_size_t, c_char_p),
-    'profile_save': (c_bool, c_void_p, c_char_p),
-    'profile_document': (c_void_p, c_void_p),
-    'profile_text': (c_void_p, c_void_p),
-    'profile_lint': (c_void_p, c_void_p),
-    'partition': (c_void_p, c_void_p, POINTER(Planning)),
+    'profile_save': (c_bool, PROFILE, c_char_p),
+    'profile_document': (c_void_p, PROFILE),
+    'profile_text': (c_void_p, PROFILE),
+    'profile_lint': (c_void_p, PROFILE),
+    'partition': (c_void_p, PROFILE, POINTER(Planning)),
     'plan_load': (c_void_p, c_char_p),
     'plan_read': (c_void_p, c_char_p, c_size_t, c_char_p),
-    'plan_save': (c_bool, c_void_p, c_char_p),
-    'plan_document': (c_void_p, c_void_p),
-    'plan_text': (c_void_p, c_void_p),
-    'plan_check': (c_bool, c_void_p, c_void_p),
-    'plan_schedule': (c_void_p, c_void_p),
-    'plan_simulate': (c_void_p, c_void_p),
-    'explain': (c_bool, c_void_p, c_void_p, POINTER(Explaining), POINTER(Answer)),
-    'sweep': (c_bool, c_void_p, POINTER(Sweeping), POINTER(Answer), POINTER(c_void_p)),
+    'plan_save': (c_bool, PLAN, c_char_p),
+    'plan_document': (c_void_p, PLAN),
+    'plan_text': (c_void_p, PLAN),
+    'plan_check': (c_bool, PLAN, PROFILE),
+    'plan_schedule': (c_void_p, PLAN),
+    'plan_simulate': (c_void_p, PLAN),
+    'explain': (c_bool, PLAN, PROFILE, POINTER(Explaining), POINTER(Answer)),
+    'sweep': (c_bool, PROFILE, POINTER(Sweeping), POINTER(Answer), POINTER(c_void_p)),
     'schedule_generate': (c_void_p, POINTER(Generating)),
     'schedule_load': (c_void_p, c_char_p),
     'schedule_read': (c_void_p, c_char_p, c_size_t, c_char_p),
-    'schedule_save': (c_bool, c_void_p, c_char_p),
-    'schedule_document': (c_void_p, c_void_p),
-    'schedule_csv': (c_void_p, c_void_p, POINTER(Csv)),
-    'schedule_check': (c_void_p, c_void_p, POINTER(Checking)),
-    'schedule_simulate': (c_void_p, c_void_p, POINTER(Pricing)),
+    'schedule_save': (c_bool, SCHEDULE, c_char_p),
+    'schedule_document': (c_void_p, SCHEDULE),
+    'schedule_csv': (c_void_p, SCHEDULE, POINTER(Csv)),
+    'schedule_check': (c_void_p, SCHEDULE, POINTER(Checking)),
+    'schedule_simulate': (c_void_p, SCHEDULE, POINTER(Pricing)),
     'search': (c_void_p, POINTER(Searching), POINTER(Found)),
-    'simulation_document': (c_void_p, c_void_p),
-    'simulation_text': (c_void_p, c_void_p),
-    'simulation_draw': (c_void_p, c_void_p, POINTER(Drawing)),
+    'simulation_document': (c_void_p, SIMULATION),
+    'simulation_text': (c_void_p, SIMULATION),
+    'simulation_draw': (c_void_p, SIMULATION, POINTER(Drawing)),
 }
 _FREES = ('profile_free', 'plan_free', 'schedule_free', 'simulation_free', 'text_free')
 
@@ -230,19 +256,24 @@ def run(name: str, *arguments: Any, watch: Watch, progress: Optional[Progress] =
 
     watch.progress = PROGRESS(tell) if progress else PROGRESS()
     outcome: list[Any] = []
+    begun, ended = threading.Lock(), threading.Lock()
 
-    def work() -> None:
+    def work() -> None:  # has all that the call needs, should the caller leave before it ends
+        if not begun.acquire(blocking=False):
+            return
         try:
             outcome.append(call(name, *arguments))
         except BaseException as why:  # for the thread that waits
             outcome.append(why)
+        ended.release()
 
-    thread = threading.Thread(target=work, name='weir ' + name, daemon=True)
-    thread.start()
-    interrupted = None
-    while thread.is_alive():
+    ended.acquire()
+    started, interrupted = False, None
+    while not outcome:
         try:
-            thread.join(0.1)
+            if not started:  # an interrupt may hide that it has; a second one does nothing
+                started = _thread.start_new_thread(work, ()) != 0
+            ended.acquire(timeout=0.1)
         except BaseException as why:
             interrupted = interrupted or why
             stop.value = 1
