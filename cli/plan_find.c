@@ -27,12 +27,12 @@ static int print(const struct shared_options *output, const struct plan *plan, c
     return plan_output(plan, output, &table, 0);
 }
 
-// GLPK gets a minute and 4 GiB. Its opinion, too, is on standard error where the other has a document.
+// GLPK's opinion, too, is on standard error where the other has a document.
 static int print_second_opinion(const struct search_request *request, const struct plan *plan,
                                 const struct shared_options *output, struct error *error)
 {
     struct second_opinion opinion;
-    const struct integer_limits limits = { 60, (uint64_t)4 << 30, request->limits.interrupted, 0 };
+    const struct integer_limits limits = second_opinion_limits(request->limits.interrupted);
     if (!second_opinion_ask(request, plan, limits, &opinion, error))
         return command_fail(error);
     struct text text = { 0 };

@@ -232,6 +232,11 @@ struct weir_explaining {
 bool weir_explain(const struct weir_plan *plan, const struct weir_profile *profile,
                   const struct weir_explaining *explaining, struct weir_answer *answer, struct weir_error *error);
 
+// What GLPK, in a process of its own (weir-glpk), says of the plan's bound: a few sentences. Code 3 where there is no
+// weir-glpk, and code 2 where the case is not for it. `watch` may be NULL.
+char *weir_second_opinion(const struct weir_plan *plan, const struct weir_profile *profile,
+                          const struct weir_watch *watch, struct weir_error *error);
+
 struct weir_numbers {
     const uint32_t *at;
     size_t count;

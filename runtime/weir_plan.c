@@ -4,7 +4,9 @@
 
 #include "partitioner/cost/predict.h"
 #include "partitioner/evaluate/evaluate.h"
+#include "partitioner/evaluate/question.h"
 #include "partitioner/explain/explain.h"
+#include "partitioner/integer/second_opinion.h"
 #include "partitioner/plan_search.h"
 #include "partitioner/search/search_telling.h"
 #include "partitioner/sweep/sweep.h"
@@ -180,6 +182,29 @@ bool weir_explain(const struct weir_plan *plan, const struct weir_profile *profi
     explanation_print(explanation, &text);
     explanation_free(explanation);
     return hand_answer(&document, &text, answer, error);
+}
+
+char *weir_second_opinion(const struct weir_plan *plan, const struct weir_profile *profile,
+                          const struct weir_watch *watch, struct weir_error *error)
+{
+    struct error reason = { 0 };
+    struct question question;
+    struct second_opinion opinion;
+    struct text text = { 0 };
+    if (!question_of(plan->plan, profile->profile, &question, &reason)) {
+        tell(error, &reason);
+        return NULL;
+    }
+    const struct integer_limits limits = second_opinion_limits(watch ? watch->stop : NULL);
+    const bool good = second_opinion_ask(&question.request, plan->plan, limits, &opinion, &reason);
+    question_clear(&question);
+    if (!good) {
+        tell(error, &reason);
+        return NULL;
+    }
+    second_opinion_print(&opinion, &text);
+    second_opinion_clear(&opinion);
+    return hand_text(&text, error);
 }
 
 // --- sweep ---------------------------------------------------------------------------

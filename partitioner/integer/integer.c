@@ -1,5 +1,6 @@
 #include "partitioner/integer/integer.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
@@ -23,20 +24,27 @@ static bool is_program(const char *path)
     return access(path, X_OK) == 0;
 }
 
+// Whether it is in ../libexec, seen from the folder of this program or library.
+static bool is_beside(const char *file, char path[PATH_MAX])
+{
+    const char *slash = strrchr(file, '/');
+    const int folder = slash ? (int)(slash - file) : 0;
+    return slash && snprintf(path, PATH_MAX, "%.*s/../libexec/weir-glpk", folder, file) < PATH_MAX && is_program(path);
+}
+
+// A program that loads libweir.so, such as Python, is anywhere; then the library knows.
 static bool find_solver(char path[PATH_MAX], struct error *error)
 {
     const char *folder = getenv("WEIR_LIBEXEC");
     if (folder && snprintf(path, PATH_MAX, "%s/weir-glpk", folder) < PATH_MAX && is_program(path))
         return true;
-    const ssize_t length = readlink("/proc/self/exe", path, PATH_MAX - 1);
-    if (length > 0) {
-        path[length] = '\0';
-        char *slash = strrchr(path, '/');
-        const size_t used = slash ? (size_t)(slash - path) : 0;
-        if (snprintf(path + used, PATH_MAX - used, "/../libexec/weir-glpk") < (int)(PATH_MAX - used)
-            && is_program(path))
-            return true;
-    }
+    char program[PATH_MAX];
+    const ssize_t length = readlink("/proc/self/exe", program, PATH_MAX - 1);
+    program[length > 0 ? length : 0] = '\0';
+    Dl_info library;
+    if (is_beside(program, path)
+        || (dladdr(integer_status_names, &library) && library.dli_fname && is_beside(library.dli_fname, path)))
+        return true;
     return error_set_kind(error, ERROR_MACHINE,
                           "weir-glpk was not found in $WEIR_LIBEXEC or ../libexec (it is built where libglpk-dev is"
                           " installed)");

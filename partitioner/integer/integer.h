@@ -56,7 +56,7 @@ struct integer_limits {
 
 // False when weir-glpk is missing (the error says how to get it), ended badly, or
 // could not read the model. It is looked for in $WEIR_LIBEXEC, then in ../libexec
-// beside the running program.
+// beside the running program or the library.
 bool integer_solve(const struct integer_question *question, struct integer_limits limits,
                    struct integer_answer *answer, struct error *error);
 void integer_answer_clear(struct integer_answer *answer);

@@ -368,3 +368,8 @@ void second_opinion_print(const struct second_opinion *opinion, struct text *tex
     if (opinion->relaxed_ns > 0)
         print_prices(opinion, text);
 }
+
+struct integer_limits second_opinion_limits(const volatile sig_atomic_t *interrupted)
+{
+    return (struct integer_limits){ .seconds = 60, .memory_bytes = (uint64_t)4 << 30, .interrupted = interrupted };
+}

@@ -40,6 +40,9 @@ bool second_opinion_ask(const struct search_request *request, const struct plan 
 
 void second_opinion_clear(struct second_opinion *opinion);
 
+// What it gets: a minute and 4 GiB.
+struct integer_limits second_opinion_limits(const volatile sig_atomic_t *interrupted);
+
 // The sentences a person reads.
 void second_opinion_print(const struct second_opinion *opinion, struct text *text);
 

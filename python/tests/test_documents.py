@@ -3,6 +3,7 @@
 import copy
 import io
 import json
+import os
 import pickle
 import re
 import subprocess
@@ -153,6 +154,15 @@ class Plans(Case):
         self.assertTrue(told and all(re.search('units of work', words) for words in told), told)
         with self.assertRaises(Enough):
             plan(enough)
+
+    def test_glpk_is_found_beside_the_library(self):
+        if not os.path.exists(os.path.join(os.environ['WEIR_LIBEXEC'], 'weir-glpk')):
+            self.skipTest('weir-glpk is not built here (libglpk-dev)')
+        made = profile(4)
+        plan = weir.partition(made, CLUSTER, schedule='1f1b', micro_batches=8)
+        with mock.patch.dict(os.environ):
+            del os.environ['WEIR_LIBEXEC']
+            self.assertRegex(plan.second_opinion(made), r'Second opinion \(GLPK, optimal\): .* as we say')
 
     def test_an_explanation_says_what_binds(self):
         made = profile()

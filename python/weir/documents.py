@@ -152,6 +152,11 @@ class Plan(_Shown, _Document):
             progress=progress)
         return Explanation(take_text(answer.document), take_text(answer.text))
 
+    def second_opinion(self, profile: Profile) -> str:
+        """What GLPK, in a process of its own, says of the plan's bound; for up to hundreds of layers."""
+        watch = library.Watch()
+        return take_text(run('second_opinion', self, profile, ctypes.byref(watch), watch=watch)).strip()
+
     def simulate(self) -> 'Simulation':
         """One iteration: when everything happens, and the bytes of each rank."""
         return Simulation(call('plan_simulate', self))

@@ -163,6 +163,7 @@ _CALLS = {
     'plan_schedule': (c_void_p, PLAN),
     'plan_simulate': (c_void_p, PLAN),
     'explain': (c_bool, PLAN, PROFILE, POINTER(Explaining), POINTER(Answer)),
+    'second_opinion': (c_void_p, PLAN, PROFILE, POINTER(Watch)),
     'sweep': (c_bool, PROFILE, POINTER(Sweeping), POINTER(Answer), POINTER(c_void_p)),
     'schedule_generate': (c_void_p, POINTER(Generating)),
     'schedule_load': (c_void_p, c_char_p),
@@ -290,7 +291,8 @@ def run(name: str, *arguments: Any, watch: Watch, progress: Optional[Progress] =
 def _discard(name: str, result: Any) -> None:
     """Frees what a call has made that nobody will get."""
     if isinstance(result, int) and not isinstance(result, bool):
-        {'partition': LIBRARY.weir_plan_free, 'search': LIBRARY.weir_schedule_free}[name](result)
+        frees = {'partition': LIBRARY.weir_plan_free, 'search': LIBRARY.weir_schedule_free}
+        frees.get(name, LIBRARY.weir_text_free)(result)
 
 
 # --- arguments ----------------------------------------------------------------------------------------------------
