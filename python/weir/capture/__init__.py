@@ -1,0 +1,5 @@
+"""Real PyTorch models in: taken apart (parts), and measured part by part (profile)."""
+
+from .parts import Part, Parts, parts
+
+__all__ = ["Part", "Parts", "parts"]

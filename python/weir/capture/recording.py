@@ -1,0 +1,374 @@
+"""A model's forward, written down as steps while it runs.
+
+The model runs once on its sample. A leaf is called as it is and is one step; everything that the other modules compute
+between them is seen by a TorchFunctionMode, one step for each function of PyTorch. What depends on neither the sample,
+nor parameters, nor random numbers (position ids, causal masks) is a constant of the program. Nothing is compiled,
+exported or generated: steps call what the model called, so that their results agree with it to the bit.
+"""
+
+import contextlib
+import functools
+import numbers
+import sys
+import types
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+
+import torch
+from torch import nn
+from torch.overrides import TorchFunctionMode
+from torch.utils import _pytree as pytree
+
+from .errors import refusal
+from .leaves import uncompiled
+
+
+@dataclass(frozen=True)
+class Value:
+    """A tensor that is made by a step or handed to the model."""
+
+    index: int
+
+
+@dataclass(frozen=True, eq=False)
+class Attribute:
+    """A parameter or buffer that steps read from the module that has it, so that they see it as it is then."""
+
+    owner: nn.Module
+    key: str
+    name: str  # qualified
+
+    def get(self) -> torch.Tensor:
+        return getattr(self.owner, self.key)
+
+
+@dataclass(eq=False)
+class Step:
+    """One call: of a leaf, or of a function of PyTorch."""
+
+    call: Callable
+    leaf: Optional[str]  # its qualified name
+    arguments: List[Any]  # leaves of (args, kwargs); Value and Attribute stand for tensors
+    spec: pytree.TreeSpec
+    outputs: List[Tuple[int, int]]  # (place among the leaves of the result, value)
+    changed: List[Tuple[int, int]]  # (value, value): what the first was before it was changed in place
+    grad: bool
+    autocast: Optional[Tuple[str, bool, torch.dtype]]
+
+    def reads(self) -> List[int]:
+        read = [leaf.index for leaf in self.arguments if isinstance(leaf, Value)]
+        return list(dict.fromkeys(read + [before for before, _ in self.changed]))
+
+    def makes(self) -> List[int]:
+        return [value for _, value in self.outputs] + [after for _, after in self.changed]
+
+    def reading(self, arguments: List[Any]) -> "Step":
+        """The same step with other leaves of its arguments."""
+        return replace(self, arguments=arguments)
+
+    def run(self, values: Dict[int, torch.Tensor]) -> None:
+        """Takes what it reads from `values`, and puts what it makes there."""
+        filled = [
+            values[leaf.index] if isinstance(leaf, Value) else leaf.get() if isinstance(leaf, Attribute) else leaf
+            for leaf in self.arguments
+        ]
+        args, kwargs = pytree.tree_unflatten(filled, self.spec)
+        with self.modes():
+            result = self.call(*args, **kwargs)
+        if self.outputs:
+            leaves = pytree.tree_leaves(result)
+            for place, value in self.outputs:
+                values[value] = leaves[place]
+        for before, after in self.changed:
+            values[after] = values[before]
+
+    @contextlib.contextmanager
+    def modes(self) -> Iterator[None]:
+        with contextlib.ExitStack() as stack:
+            if not self.grad:
+                stack.enter_context(torch.no_grad())
+            if self.autocast is not None:
+                kind, enabled, dtype = self.autocast
+                stack.enter_context(torch.autocast(kind, dtype=dtype, enabled=enabled))
+            yield
+
+
+@dataclass
+class Program:
+    """The steps of one forward."""
+
+    steps: List[Step] = field(default_factory=list)
+    entries: List[Tuple[str, int]] = field(default_factory=list)  # (name of a module, the step that it begins with)
+    inputs: List[int] = field(default_factory=list)  # values that are the sample's tensors
+    detached: List[str] = field(default_factory=list)  # leaves that let no gradient through, and have no parameters
+    result: List[Any] = field(default_factory=list)  # leaves of what the model returns
+    result_spec: Optional[pytree.TreeSpec] = None
+    input_spec: Optional[pytree.TreeSpec] = None
+
+
+# Functions whose answer leaves PyTorch's world: what the model does next depends on numbers of the sample.
+DECIDES = {"__bool__", "__int__", "__float__", "__index__", "__complex__", "__contains__", "item", "tolist", "numpy",
+           "equal", "allclose", "is_nonzero"}
+
+PLAIN = (type(None), bool, int, float, complex, str, bytes, torch.dtype, torch.device, torch.layout, slice, range, Enum,
+         torch.memory_format, torch.Generator, nn.Module, type, type(Ellipsis), types.FunctionType,
+         types.BuiltinFunctionType, types.MethodType, functools.partial, torch.Size, numbers.Number)
+
+
+def is_detached(module: nn.Module, arguments: List[Any], result: Any) -> bool:
+    """Whether a leaf without parameters reads what needs gradients and returns what needs none, as rotary embeddings,
+    which are handed activations for the sake of their type alone."""
+    def asks(leaves: List[Any]) -> bool:
+        return any(isinstance(leaf, torch.Tensor) and leaf.requires_grad for leaf in leaves)
+
+    return next(module.parameters(), None) is None and asks(arguments) and not asks(pytree.tree_leaves(result))
+
+
+def autocast_state(kind: str) -> Tuple[str, bool, torch.dtype]:
+    return kind, torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)
+
+
+def random_state(kind: str) -> List[torch.Tensor]:
+    states = [torch.get_rng_state()]
+    if kind == "cuda":
+        states.append(torch.cuda.get_rng_state())
+    return states
+
+
+class Recorder(TorchFunctionMode):
+    """Sees what modules compute outside of leaves, and writes it down."""
+
+    def __init__(self, model: nn.Module, leaves: Dict[str, nn.Module], kind: str):
+        super().__init__()
+        self.program = Program()
+        self.kind = kind
+        self.ambient = autocast_state(kind)
+        self.leaf_names = {id(uncompiled(module)): name for name, module in reversed(list(leaves.items()))}
+        self.names = {id(module): name for name, module in reversed(list(model.named_modules(remove_duplicate=False)))}
+        self.calls: Dict[str, int] = {}
+        self.stack: List[Tuple[str, nn.Module]] = []  # modules that are being run
+        self.originals = callers(model)
+        self.sample: set = set()  # ids of the sample's tensors
+        self.alive: Dict[int, Tuple[torch.Tensor, int]] = {}  # id: the tensor (so that its id stays its own), its value
+        self.versions: Dict[int, int] = {}  # of these tensors, when they were looked at last
+        self.asked: Dict[int, bool] = {}  # whether they needed gradients when they were made
+        self.count = 0
+        self.attributes: Dict[int, Attribute] = {}
+        for prefix, owner in model.named_modules():
+            for key, tensor in [*owner._parameters.items(), *owner._buffers.items()]:
+                if tensor is not None:
+                    name = f"{prefix}.{key}" if prefix else key
+                    self.attributes.setdefault(id(tensor), Attribute(owner, key, name))
+
+    # Tensors and values
+
+    def value(self, tensor: torch.Tensor) -> int:
+        """A new value, which is what `tensor` is from now on."""
+        index = self.count
+        self.count += 1
+        self.alive[id(tensor)] = (tensor, index)
+        self.versions[id(tensor)] = tensor._version
+        self.asked[id(tensor)] = tensor.requires_grad
+        return index
+
+    def is_live(self, leaf: Any) -> bool:
+        return isinstance(leaf, torch.Tensor) and (id(leaf) in self.alive or isinstance(leaf, nn.Parameter))
+
+    def where(self) -> str:
+        name = self.stack[-1][0] if self.stack else ""
+        return f"the forward of {name}" if name else "the model's own forward"
+
+    def reference(self, leaf: Any, what: str) -> Any:
+        """What stands in a step for an argument."""
+        if isinstance(leaf, torch.Tensor):
+            if id(leaf) in self.alive and self.asked[id(leaf)] == leaf.requires_grad:
+                return Value(self.alive[id(leaf)][1])
+            if id(leaf) in self.attributes:
+                return self.attributes[id(leaf)]
+            if leaf.requires_grad:
+                raise refusal(f"{self.where()}: {what} reads a tensor that no step and no parameter of the model has "
+                              "made (hidden in an object, or made by a torch.autograd.Function between modules); "
+                              "let a module of its own make it, or take fewer modules apart (depth)")
+            return leaf
+        if not isinstance(leaf, PLAIN):
+            raise refusal(f"{self.where()}: {what} is handed an object of class {type(leaf).__name__}, which cannot be "
+                          "carried from stage to stage; hand modules tensors, numbers, tuples, lists and dictionaries")
+        return leaf
+
+    # Steps
+
+    def modified(self) -> List[int]:
+        """Ids of tensors that were changed in place since this was asked last."""
+        changed = []
+        for key, (tensor, _) in self.alive.items():
+            if tensor._version != self.versions[key]:
+                self.versions[key] = tensor._version
+                changed.append(key)
+        return changed
+
+    def write_down(self, call: Callable, leaf: Optional[str], args: tuple, kwargs: dict, run: Callable,
+                   keep: bool = False) -> Any:
+        """Runs a call, and makes a step of it, if it makes anything or is to be kept for what else it does."""
+        what = leaf or getattr(call, "__name__", str(call))
+        flat, spec = pytree.tree_flatten((args, kwargs))
+        references = [self.reference(argument, what) for argument in flat]
+        autocast = autocast_state(self.kind)
+        step = Step(call, leaf, references, spec, [], [], torch.is_grad_enabled(),
+                    None if autocast == self.ambient else autocast)
+        result = run()
+        for key in self.modified():
+            tensor, before = self.alive[key]
+            if key in self.sample:
+                raise refusal(f"{self.where()}: {what} changes the model's input in place, so that a second run would "
+                              "not see the same data; give it a copy (x.clone()), or set inplace=False")
+            step.changed.append((before, self.value(tensor)))
+        for place, tensor in enumerate(pytree.tree_leaves(result)):
+            if isinstance(tensor, torch.Tensor) and id(tensor) not in self.attributes:
+                step.outputs.append((place, self.value(tensor)))
+        if leaf is not None and is_detached(call, flat, result):
+            self.program.detached.append(leaf)
+        if leaf is not None or keep or step.makes():
+            self.program.steps.append(step)
+        return result
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        flat = pytree.tree_leaves((args, kwargs))
+        name = getattr(func, "__name__", "")
+        live = any(self.is_live(leaf) for leaf in flat)
+        if not live:
+            return self.run_constant(func, args, kwargs)
+        if name in DECIDES:
+            raise refusal(f"{self.where()} decides by the numbers in a tensor (Tensor.{name} in {caller()}), so that "
+                          "its steps depend on the data; move that into a module that is not taken apart (depth), or "
+                          "decide by shapes")
+        return self.write_down(func, None, args, kwargs, lambda: func(*args, **kwargs))
+
+    def run_constant(self, func: Callable, args: tuple, kwargs: dict) -> Any:
+        """A call that reads neither sample nor parameters: a step if it draws random numbers or changes a buffer."""
+        before = random_state(self.kind)
+        flat = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if id(leaf) in self.attributes]
+        versions = [leaf._version for leaf in flat]
+        result = func(*args, **kwargs)
+        drew = any(not torch.equal(a, b) for a, b in zip(before, random_state(self.kind)))
+        if drew or versions != [leaf._version for leaf in flat]:
+            return self.write_down(func, None, args, kwargs, lambda: result, keep=True)
+        return result
+
+    # Modules
+
+    def call_module(self, original: Callable, module: nn.Module, args: tuple, kwargs: dict) -> Any:
+        """In place of module(*args, **kwargs)."""
+        inner = uncompiled(module)
+        leaf = self.leaf_names.get(id(inner))
+        name = leaf if leaf is not None else self.names.get(id(module))
+        if name is None or (self.stack and self.stack[-1][1] is inner):  # not of the model, or super().__call__
+            return original(module, *args, **kwargs)
+        self.calls[name] = self.calls.get(name, 0) + 1
+        numbered = name if self.calls[name] == 1 else f"{name}@{self.calls[name]}"
+        self.program.entries.append((numbered, len(self.program.steps)))
+        self.stack.append((numbered, inner))
+        try:
+            if leaf is not None:
+                with self.paused():
+                    return self.write_down(module, numbered, args, kwargs, lambda: module(*args, **kwargs))
+            if inner is not module:  # the wrapper of torch.compile would compile what we want to see
+                return inner(*args, **kwargs)
+            return original(module, *args, **kwargs)
+        finally:
+            self.stack.pop()
+
+    def apply_function(self, function: type, *args: Any, **kwargs: Any) -> Any:
+        """In place of function.apply(*args): one step, since its backward is not that of the steps inside."""
+        with self.paused():
+            return self.write_down(function.apply, None, args, kwargs, lambda: function.apply(*args, **kwargs))
+
+    @contextlib.contextmanager
+    def seeing(self) -> Iterator[None]:
+        """While it lasts, functions of PyTorch and calls of the model's modules go through this recorder."""
+
+        def seen(original: Callable) -> Callable:
+            return lambda module, *args, **kwargs: self.call_module(original, module, args, kwargs)
+
+        apply = torch.autograd.Function.__dict__["apply"]
+        places = [(base, "__call__", original, seen(original)) for base, original in self.originals.items()]
+        places.append((torch.autograd.Function, "apply", apply, classmethod(self.apply_function)))
+        self.enter = lambda: [setattr(base, key, ours) for base, key, _, ours in places]
+        self.leave = lambda: [setattr(base, key, original) for base, key, original, _ in places]
+        self.enter()
+        try:
+            with self:
+                yield
+        finally:
+            self.leave()
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """A leaf sees nothing of ours: it may be compiled, or have modes of its own."""
+        self.__exit__(None, None, None)
+        self.leave()
+        try:
+            yield
+        finally:
+            self.enter()
+            self.__enter__()
+
+
+def callers(model: nn.Module) -> Dict[type, Callable]:
+    """The classes of the model's modules that say what calling them means."""
+    classes = {base for module in model.modules() for base in type(module).__mro__ if issubclass(base, nn.Module)}
+    return {base: base.__dict__["__call__"] for base in classes if "__call__" in base.__dict__}
+
+
+def caller() -> str:
+    """File and line of the innermost frame outside of PyTorch and of this package."""
+    frame = sys._getframe(1)
+    here = __file__.rsplit("/", 1)[0]
+    inside = torch.__file__.rsplit("/", 1)[0]
+    while frame.f_back is not None and frame.f_code.co_filename.startswith((here, inside)):
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename.rsplit('/', 1)[-1]}, line {frame.f_lineno}"
+
+
+@contextlib.contextmanager
+def without_cache(model: nn.Module) -> Iterator[None]:
+    """Models of transformers keep keys and values for generation unless told otherwise; training has no use of them."""
+    configs = {id(module.config): module.config for module in model.modules()
+               if getattr(getattr(module, "config", None), "use_cache", None) is True}
+    try:
+        for config in configs.values():
+            config.use_cache = False
+        yield
+    finally:
+        for config in configs.values():
+            config.use_cache = True
+
+
+def as_call(sample: Any) -> Tuple[tuple, dict]:
+    """A sample is one tensor, a tuple or list of positional arguments, or a dictionary of named ones."""
+    if isinstance(sample, torch.Tensor):
+        return (sample,), {}
+    if isinstance(sample, (tuple, list)):
+        return tuple(sample), {}
+    if isinstance(sample, dict) or hasattr(sample, "keys"):
+        return (), {key: sample[key] for key in sample.keys()}
+    raise refusal(f"sample is a {type(sample).__name__}, and must be a tensor, a tuple of positional arguments or a "
+                  "dictionary of named ones")
+
+
+def record(model: nn.Module, leaves: Dict[str, nn.Module], sample: Any, kind: str) -> Program:
+    """Runs the model once on the sample; `kind` is the device's: cpu, cuda."""
+    recorder = Recorder(model, leaves, kind)
+    program = recorder.program
+    args, kwargs = as_call(sample)
+    flat, program.input_spec = pytree.tree_flatten((args, kwargs))
+    recorder.sample = {id(leaf) for leaf in flat if isinstance(leaf, torch.Tensor)}
+    program.inputs = [recorder.value(leaf) for leaf in flat if isinstance(leaf, torch.Tensor)]
+    if not program.inputs:
+        raise refusal("sample holds no tensor: hand what a micro-batch gives the model")
+    with without_cache(model), recorder.seeing():
+        result = model(*args, **kwargs)
+    leaves_out, program.result_spec = pytree.tree_flatten(result)
+    program.result = [recorder.reference(leaf, "what it returns") for leaf in leaves_out]
+    return program
