@@ -99,7 +99,7 @@ char *weir_simulation_text(const struct weir_simulation *simulation, struct weir
 static bool draw_page(const char *title, const struct timeline *timeline, const struct simulation *simulation,
                       struct text *text, struct error *error)
 {
-    const struct page_run run = { title, timeline, simulation };
+    const struct page_run run = { .name = title, .timeline = timeline, .simulation = simulation };
     return timeline_draw_html(&run, 1, NULL, title, text) || error_no_memory(error, "a page");
 }
 
