@@ -29,6 +29,7 @@ static const struct command *const commands[] = {
     &command_simulate,
     &command_verify,
     &command_train,
+    &command_compare,
 };
 enum { COMMANDS = sizeof commands / sizeof commands[0], SAID = 8192 };
 

@@ -192,8 +192,8 @@ static void run_clear(struct aligned_run *run)
 static bool refuse(struct action action, uint32_t rank, const char *who, struct error *error)
 {
     char name[ACTION_SIZE];
-    return error_set(error, "%s on rank %u is in the %s only: the two do not do the same work", action_format(action, name),
-                     rank, who);
+    return error_set(error, "%s on rank %u is in the %s only: the two do not do the same work",
+                     action_format(action, name), rank, who);
 }
 
 // Every item has its spans, and every span its item.

@@ -27,8 +27,9 @@ struct aligned_item {
 struct aligned_run {
     uint64_t *start_ns, *end_ns;  // per item, from the first start
     size_t *order;  // items rank by rank, each rank's as they were begun
-    uint64_t *link_ns;  // per link: what a message takes at least, where one held its rank up, or as planned; UNKNOWN_NS: neither
-    uint64_t *gap_ns;   // per item: from when it could have begun until it did
+    // Per link: what a message takes at least, where one held its rank up, or as planned; UNKNOWN_NS: neither.
+    uint64_t *link_ns;
+    uint64_t *gap_ns;  // per item: from when it could have begun until it did
 };
 #define UNKNOWN_NS UINT64_MAX
 

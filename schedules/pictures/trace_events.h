@@ -30,6 +30,13 @@ struct trace_mark {
     enum trace_mark_kind kind;
 };
 
+// From this moment on a process holds so many bytes.
+struct trace_level {
+    uint32_t process;
+    bool of_gpu;
+    uint64_t time_ns, bytes;
+};
+
 // Whoever has an id of its own in a file.
 struct trace_process {
     uint32_t file;
@@ -43,6 +50,7 @@ struct trace_file {
     uint64_t base_ns;      // added to all its times
     uint32_t rank;         // of all its processes, or NO_RANK
     bool has_gpu;          // the GPU's times are there
+    bool has_gpu_levels;   // and how many bytes it holds
     bool has_receives;     // it says when messages arrive
     bool has_messages;     // it says that messages are passed
 };
@@ -56,6 +64,8 @@ struct trace_reader {
     size_t file_count, file_capacity;
     struct trace_mark *marks;
     size_t mark_count, mark_capacity;
+    struct trace_level *levels;
+    size_t level_count, level_capacity;
     uint32_t ranks;                // once they have been numbered
     struct trace_summary summary;  // counted while reading
 };
@@ -73,6 +83,9 @@ bool trace_mark_add(struct trace_reader *reader, struct trace_mark mark, struct 
 void trace_waits_find(struct trace_reader *reader);
 // Lets each action begin where it has its input, once trace_find_action() can be asked.
 void trace_waits_take_off(struct trace_reader *reader);
+
+// Adds the bytes that ranks held while they did what the timeline shows. Ranks are numbered by now.
+bool trace_levels_add(struct trace_reader *reader, uint64_t clock_ns, struct timeline *timeline, struct error *error);
 
 // What the rank of `action` has done as `sought` in the same iteration, or NULL: once iterations have been counted.
 const struct trace_action *trace_find_action(const struct trace_reader *reader, const struct trace_action *action,

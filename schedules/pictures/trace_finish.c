@@ -109,6 +109,10 @@ static bool number_ranks(struct trace_reader *reader, struct error *error)
             action->action.stage = (uint16_t)rank;
         action->process = number[rank];  // from here on, the rank
     }
+    for (size_t i = 0; i < reader->process_count; i++) {
+        if (reader->processes[i].rank < MOST_RANKS)
+            reader->processes[i].rank = number[reader->processes[i].rank];
+    }
     reader->ranks = next;
     free(number);
     return true;
@@ -127,14 +131,15 @@ static void share_clock(struct trace_reader *reader)
     }
 }
 
-// The clock starts with the first action.
-static void start_clock(struct trace_reader *reader)
+// The clock starts with the first action; returns when that was.
+static uint64_t start_clock(struct trace_reader *reader)
 {
     uint64_t first_ns = UINT64_MAX;
     for (size_t i = 0; i < reader->action_count; i++)
         first_ns = reader->actions[i].start_ns < first_ns ? reader->actions[i].start_ns : first_ns;
     for (size_t i = 0; i < reader->action_count; i++)
         reader->actions[i].start_ns -= first_ns;
+    return first_ns;
 }
 
 static uint64_t end_of(const struct trace_action *action)
@@ -305,7 +310,7 @@ bool trace_reader_finish(struct trace_reader *reader, int64_t iteration, struct 
     if (!choose(reader, iteration, error) || !is_in_order(reader, error))
         return false;
     trace_waits_take_off(reader);
-    start_clock(reader);
+    const uint64_t clock_ns = start_clock(reader);
     sort(reader, compare_by_time);
     bool good = true;
     timeline->ranks = reader->ranks;
@@ -314,6 +319,7 @@ bool trace_reader_finish(struct trace_reader *reader, int64_t iteration, struct 
             good = add_span(&reader->actions[i], &reader->summary, timeline, error);
     }
     join(timeline);
+    good = good && trace_levels_add(reader, clock_ns, timeline, error);
     *summary = reader->summary;
     return good;
 }

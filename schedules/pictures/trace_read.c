@@ -80,6 +80,7 @@ struct event {
     char phase[4], name[200], category[40], process[24], thread[24];
     char start[40], length[40], recompute[40];  // in us, as written
     char process_name[40];                      // of a metadata event
+    char bytes[24], device[8];                  // of a counter of memory
 };
 
 // 73 years, so that a few of them can be added.
@@ -141,6 +142,10 @@ static void read_arguments(struct json_scan *scan, struct event *event)
     while (json_scan_key(scan, &first, key, sizeof key)) {
         if (strcmp(key, "name") == 0 && json_scan_peek(scan) == '"')
             json_scan_string(scan, event->process_name, sizeof event->process_name);
+        else if ((strcmp(key, "bytes") == 0 || strcmp(key, "Total Allocated") == 0) && is_number_next(scan))
+            json_scan_number(scan, event->bytes, sizeof event->bytes);
+        else if (strcmp(key, "Device Type") == 0 && is_number_next(scan))
+            json_scan_number(scan, event->device, sizeof event->device);
         else if (strcmp(key, "recompute_us") == 0 && is_number_next(scan))
             json_scan_number(scan, event->recompute, sizeof event->recompute);
         else
@@ -224,6 +229,32 @@ static bool keep_mark(struct trace_reader *reader, const struct event *event, st
     return trace_mark_add(reader, mark, error);
 }
 
+// A counter of ours, or what PyTorch's allocator notes (of the host, or of a device).
+static bool is_memory(const struct event *event)
+{
+    return event->bytes[0] && ((strcmp(event->phase, "C") == 0 && strcmp(event->name, "memory") == 0)
+                               || (strcmp(event->phase, "i") == 0 && strcmp(event->name, "[memory]") == 0));
+}
+
+static bool keep_memory(struct trace_reader *reader, struct json_scan *scan, const struct event *event)
+{
+    struct trace_level level = { .of_gpu = event->device[0] && strcmp(event->device, "0") != 0 };
+    char *end;
+    errno = 0;
+    level.bytes = strtoull(event->bytes, &end, 10);
+    if (errno || *end || event->bytes[0] == '-' || !parse_us(event->start, &level.time_ns)) {
+        reader->summary.left_out++;
+        return true;
+    }
+    struct trace_process *process = find_process(reader, event->process, &scan->error);
+    if (!process || !has_room(&reader->levels, sizeof level, reader->level_count, &reader->level_capacity, &scan->error))
+        return false;
+    level.process = (uint32_t)(process - reader->processes);
+    reader->files[reader->file_count - 1].has_gpu_levels |= level.of_gpu;
+    reader->levels[reader->level_count++] = level;
+    return true;
+}
+
 static bool keep_event(struct trace_reader *reader, struct json_scan *scan, const struct event *event)
 {
     struct action group[MOST_JOINED];
@@ -266,6 +297,8 @@ static void take_event(struct trace_reader *reader, struct json_scan *scan)
         struct trace_process *process = find_process(reader, event.process, &scan->error);
         if (process)
             process->rank = rank_of_name(event.process_name);
+    } else if (is_memory(&event)) {
+        keep_memory(reader, scan, &event);
     } else if (strcmp(event.phase, "M") != 0) {
         keep_event(reader, scan, &event);
     }
@@ -433,6 +466,7 @@ void trace_reader_free(struct trace_reader *reader)
         return;
     free(reader->actions);
     free(reader->marks);
+    free(reader->levels);
     free(reader->processes);
     free(reader->files);
     free(reader);

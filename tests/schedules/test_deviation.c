@@ -5,6 +5,8 @@
 
 #include "schedules/generators/generate.h"
 #include "schedules/noise.h"
+#include "schedules/pictures/measured.h"
+#include "tests/document.h"
 #include "tests/test.h"
 
 // A plan, and how the run of it is to differ from it.
@@ -43,7 +45,8 @@ static struct schedule *make(const char *name, const struct plant *plant)
 static struct network *links(const struct plant *plant, bool as_it_was)
 {
     struct error error = { 0 };
-    struct network *network = network_uniform(plant->ranks, (struct link){ .latency_ns = plant->latency_ns[0] }, &error);
+    const struct link link = { .latency_ns = plant->latency_ns[0] };
+    struct network *network = network_uniform(plant->ranks, link, &error);
     assert_good(network, error);
     if (as_it_was && plant->latency_ns[1])
         network->links[network->link_of[1]].latency_ns = plant->latency_ns[1];
@@ -339,6 +342,33 @@ static void what_no_trace_shows_is_left_out(void **state)
     timeline_clear(&timeline);
 }
 
+// The page of the format shows the run of 1F1B on two ranks whose stage 1 takes a fifth longer than planned.
+static void the_document_is_the_page_of_its_format(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    struct plant plant = { .schedule = "1f1b", .ranks = 2, .chunks = 1, .micro_batches = 3, .latency_ns = { 50000, 0 },
+                           .slow_stage = 1, .slow_percent = 20 };
+    uint64_t took_ns;
+    struct timeline timeline = run(&plant, &took_ns);
+    const uint64_t peaks[2] = { 8192, 4096 };
+    struct found found = find(&plant);
+    struct simulation predicted, measured;
+    assert_good(timeline_add_level(&timeline, (struct level){ 1, 1000000, 5000 }), error);
+    assert_good(timeline_measure(&timeline, &measured, &error), error);
+    assert_good(schedule_simulate(found.aligned.schedule, NULL, found.aligned.network, &predicted, NULL, &error), error);
+    struct text text = { 0 };
+    comparison_write(&(struct comparison){ "1f1b", &predicted, &measured, peaks, &found.deviation }, &text);
+    char *example = test_document("docs/formats/comparison.md");
+    assert_string_equal(text.data, example);
+    free(example);
+    text_clear(&text);
+    simulation_clear(&predicted);
+    simulation_clear(&measured);
+    timeline_clear(&timeline);
+    forget(&found);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -352,6 +382,7 @@ int main(void)
         cmocka_unit_test(rows_are_averages_per_stage_and_kind),
         cmocka_unit_test(unlike_runs_are_refused),
         cmocka_unit_test(what_no_trace_shows_is_left_out),
+        cmocka_unit_test(the_document_is_the_page_of_its_format),
     };
     return cmocka_run_group_tests_name("deviation", tests, NULL, NULL);
 }

@@ -103,7 +103,8 @@ static void the_page_of_the_format_is_read(void **state)
     struct reading reading = read_one(document, TRACE_LAST);
     assert_spans(&reading.timeline, "0 0F0 0-10000; 0 0B0 42000-67000; 1 1F0 11000-21000; 1 1B0 21000-41000");
     assert_int_equal(reading.timeline.spans[1].recompute_ns, 5000);
-    assert_int_equal(reading.summary.left_out, 3);
+    assert_int_equal(reading.summary.left_out, 2);
+    assert_int_equal(reading.timeline.level_count, 1);
     timeline_clear(&reading.timeline);
     free(document);
 }
@@ -190,6 +191,45 @@ static void waiting_is_no_part_of_an_action(void **state)
     assert_spans(&reading.timeline, row->want);
     assert_int_equal(reading.summary.waits, row->waits);
     assert_int_equal(reading.summary.waited_ns, row->waited_ns);
+    timeline_clear(&reading.timeline);
+}
+
+// --- bytes --------------------------------------------------------------------------------
+
+#define COUNTER(pid, ts, bytes) "{\"ph\":\"C\",\"name\":\"memory\",\"pid\":" #pid ",\"ts\":" #ts ",\"args\":{\"bytes\":" #bytes "}}"
+#define ALLOCATED(device, pid, ts, bytes)                                                                            \
+    "{\"ph\":\"i\",\"cat\":\"cpu_instant_event\",\"name\":\"[memory]\",\"pid\":" #pid ",\"ts\":" #ts                       \
+    ",\"args\":{\"Total Allocated\":" #bytes ",\"Device Type\":" #device ",\"Addr\":1}}"
+
+static struct level_row {
+    const char *name, *events, *want;
+} level_rows[] = {
+    // What was held when the rank began, and no more once it has ended; of an iteration its own.
+    { "bytes: of the iteration shown", "[" NAMED("0F0", 0, 0, 10) "," COUNTER(0, 0, 100) "," COUNTER(0, 5, 300) ","
+      COUNTER(0, 8, 200) "," COUNTER(0, 12, 700) "," NAMED("0F0", 0, 20, 10) "," COUNTER(0, 21, 250) "," COUNTER(0, 30, 9)
+      "]", "0: 700 at 20000; 0: 250 at 21000" },
+    { "bytes: of ranks that act", "[" NAMED("0F0", 7, 0, 10) "," COUNTER(8, 1, 100) "," COUNTER(7, 3, 300) "]",
+      "0: 300 at 3000" },
+    { "bytes: of the device, where it says so", "[" NAMED("0F0", 0, 0, 10) "," ALLOCATED(0, 0, 1, 5) ","
+      ALLOCATED(1, 0, 2, 400) "," ALLOCATED(0, 0, 3, 6) "]", "0: 400 at 2000" },
+    { "bytes: of the host, where no device does", "[" NAMED("0F0", 0, 0, 10) "," ALLOCATED(0, 0, 4, 5) ","
+      ALLOCATED(0, 0, 1, 6) "]", "0: 6 at 1000; 0: 5 at 4000" },
+    { "bytes: none that are no number", "[" NAMED("0F0", 0, 0, 10) "," COUNTER(0, 1, -3) "," COUNTER(0, 1, 2.5) "]", "" },
+};
+
+static void bytes_are_those_of_what_is_shown(void **state)
+{
+    const struct level_row *row = *state;
+    struct reading reading = read_one(row->events, TRACE_LAST);
+    struct text text = { 0 };
+    text_add(&text, "%s", "");
+    for (size_t i = 0; i < reading.timeline.level_count; i++) {
+        const struct level *level = &reading.timeline.levels[i];
+        text_add(&text, "%s%u: %llu at %llu", i ? "; " : "", level->rank, (unsigned long long)level->bytes,
+                 (unsigned long long)(level->time_ns));
+    }
+    assert_string_equal(text.data, row->want);
+    text_clear(&text);
     timeline_clear(&reading.timeline);
 }
 
@@ -352,8 +392,8 @@ static void what_is_written_is_read_back(void **state)
 int main(void)
 {
     enum { NAMES = sizeof name_rows / sizeof name_rows[0], FAULTS = sizeof fault_rows / sizeof fault_rows[0],
-           WAITS = sizeof wait_rows / sizeof wait_rows[0], PLAIN = 8 };
-    struct CMUnitTest tests[PLAIN + NAMES + FAULTS + WAITS] = {
+           WAITS = sizeof wait_rows / sizeof wait_rows[0], LEVELS = sizeof level_rows / sizeof level_rows[0], PLAIN = 8 };
+    struct CMUnitTest tests[PLAIN + NAMES + FAULTS + WAITS + LEVELS] = {
         cmocka_unit_test(the_page_of_the_format_is_read),
         cmocka_unit_test(files_of_the_profiler_are_read),
         cmocka_unit_test(ranks_follow_the_order_where_nothing_says_them),
@@ -369,5 +409,8 @@ int main(void)
         tests[PLAIN + NAMES + i] = (struct CMUnitTest)TEST_ROW(faults_are_named, &fault_rows[i]);
     for (size_t i = 0; i < WAITS; i++)
         tests[PLAIN + NAMES + FAULTS + i] = (struct CMUnitTest)TEST_ROW(waiting_is_no_part_of_an_action, &wait_rows[i]);
+    for (size_t i = 0; i < LEVELS; i++)
+        tests[PLAIN + NAMES + FAULTS + WAITS + i] =
+            (struct CMUnitTest)TEST_ROW(bytes_are_those_of_what_is_shown, &level_rows[i]);
     return cmocka_run_group_tests_name("trace_read", tests, NULL, NULL);
 }

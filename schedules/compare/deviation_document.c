@@ -1,0 +1,104 @@
+// The comparison document: docs/formats/comparison.md.
+#include "common/json.h"
+#include "schedules/compare/deviation.h"
+
+const char *deviation_kind(uint32_t kind)
+{
+    static const char *const names[CLASSES] = { [ACTION_F] = "F", [ACTION_B] = "B", [ACTION_I] = "I", [ACTION_W] = "W",
+                                                [ACTION_R] = "R", [ACTION_REDUCE] = "REDUCE", [ACTION_STEP] = "STEP",
+                                                [CLASS_GROUP] = "group" };
+    return names[kind];
+}
+
+const char *cause_name(enum cause_kind kind)
+{
+    static const char *const names[] = { [CAUSE_STAGE] = "stage", [CAUSE_LINK] = "link", [CAUSE_ORDER] = "order",
+                                         [CAUSE_NOISE] = "noise", [CAUSE_GAPS] = "gaps" };
+    return names[kind];
+}
+
+static void write_side(struct json_writer *writer, const char *key, const struct simulation *simulation,
+                       uint64_t iteration_ns)
+{
+    json_begin_object(writer, key, JSON_LINES);
+    json_put_u64(writer, "iteration_ns", iteration_ns);
+    json_begin_object(writer, "bubble", JSON_INLINE);
+    json_put_fraction(writer, "makespan", simulation->bubble.makespan);
+    json_put_fraction(writer, "overhead", simulation->bubble.overhead);
+    json_put_fraction(writer, "span", simulation->bubble.span);
+    json_put_fraction(writer, "zb_rate", simulation->bubble.zb_rate);
+    json_close(writer);
+    json_close(writer);
+}
+
+static void write_ranks(struct json_writer *writer, const struct comparison *comparison)
+{
+    json_begin_array(writer, "per_rank", JSON_LINES);
+    for (uint32_t rank = 0; rank < comparison->measured->ranks; rank++) {
+        const struct rank_result *result = &comparison->measured->per_rank[rank];
+        json_begin_object(writer, NULL, JSON_INLINE);
+        json_put_u64(writer, "rank", rank);
+        json_put_u64(writer, "predicted_busy_ns", comparison->predicted->per_rank[rank].busy_ns);
+        json_put_u64(writer, "measured_busy_ns", result->busy_ns);
+        json_put_u64(writer, "predicted_peak_bytes", comparison->predicted_peaks[rank]);
+        if (result->live_peak_bytes > 0)
+            json_put_u64(writer, "measured_peak_bytes", result->live_peak_bytes);
+        json_close(writer);
+    }
+    json_close(writer);
+}
+
+static void write_rows(struct json_writer *writer, const struct deviation *deviation)
+{
+    json_begin_array(writer, "actions", JSON_LINES);
+    for (size_t i = 0; i < deviation->row_count; i++) {
+        const struct deviation_row *row = &deviation->rows[i];
+        json_begin_object(writer, NULL, JSON_INLINE);
+        json_put_u64(writer, "stage", row->stage);
+        json_put_string(writer, "kind", deviation_kind(row->kind));
+        json_put_u64(writer, "count", row->count);
+        json_put_u64(writer, "predicted_ns", row->planned_ns);
+        json_put_u64(writer, "measured_ns", row->measured_ns);
+        json_close(writer);
+    }
+    json_close(writer);
+}
+
+static void write_causes(struct json_writer *writer, const struct deviation *deviation)
+{
+    json_begin_array(writer, "causes", JSON_LINES);
+    for (size_t i = 0; i < deviation->cause_count; i++) {
+        const struct deviation_cause *cause = &deviation->causes[i];
+        json_begin_object(writer, NULL, JSON_INLINE);
+        json_put_string(writer, "cause", cause_name(cause->kind));
+        if (cause->kind == CAUSE_STAGE)
+            json_put_u64(writer, "stage", cause->stage);
+        if (cause->kind == CAUSE_LINK) {
+            json_put_u64(writer, "from", cause->from);
+            json_put_u64(writer, "to", cause->to);
+        }
+        if (cause->kind == CAUSE_LINK || cause->kind == CAUSE_GAPS) {
+            json_put_u64(writer, "predicted_ns", cause->planned_ns);
+            json_put_u64(writer, "measured_ns", cause->measured_ns);
+        }
+        json_put_u64(writer, "iteration_ns", deviation->planned_ns + (uint64_t)cause->explains_ns);
+        json_close(writer);
+    }
+    json_close(writer);
+}
+
+void comparison_write(const struct comparison *comparison, struct text *text)
+{
+    struct json_writer writer = json_writer(text);
+    json_begin_object(&writer, NULL, JSON_LINES);
+    json_put_string(&writer, "format", "weir.comparison");
+    json_put_u64(&writer, "version", 1);
+    json_put_string(&writer, "schedule", comparison->schedule);
+    write_side(&writer, "predicted", comparison->predicted, comparison->deviation->planned_ns);
+    write_side(&writer, "measured", comparison->measured, comparison->deviation->measured_ns);
+    write_ranks(&writer, comparison);
+    write_rows(&writer, comparison->deviation);
+    write_causes(&writer, comparison->deviation);
+    json_put_u64(&writer, "together_ns", comparison->deviation->together_ns);
+    json_close(&writer);
+}
