@@ -3,12 +3,17 @@
 #include <stdlib.h>
 
 #include "cli/command.h"
+#include "cli/plan_use.h"
 #include "cli/traces.h"
 #include "common/number.h"
 #include "common/shown.h"
+#include "partitioner/evaluate/refine.h"
 #include "schedules/compare/deviation.h"
 
+enum { KEY_REFINE = KEY_OWN };
+
 struct given {
+    const char *profile;  // of --refine
     struct subject_options subject;
     struct trace_options trace;
 };
@@ -16,6 +21,8 @@ struct given {
 static const struct argp_option options[] = {
     SUBJECT_OPTIONS,
     { "iteration", KEY_ITERATION, "N", 0, "Which iteration of the trace, from 0 (the last)", 0 },
+    { "refine", KEY_REFINE, "PROFILE", 0, "Of a plan: write its profile with the times of each stage's layers scaled to "
+      "what was measured, to -o", 0 },
     OPTION_JSON,
     OPTION_OUTPUT,
     { 0 },
@@ -25,6 +32,9 @@ static error_t take(int key, char *argument, struct argp_state *state)
 {
     struct given *given = state->input;
     switch (key) {
+    case KEY_REFINE:
+        given->profile = argument;
+        break;
     case ARGP_KEY_ARG:
         return given->subject.file ? trace_option(KEY_TRACE, argument, &given->trace, state)
                                    : subject_option(key, argument, &given->subject, state);
@@ -33,11 +43,14 @@ static error_t take(int key, char *argument, struct argp_state *state)
             argp_error(state, "a plan's or a schedule's file is needed, and those of a trace");
         if (given->trace.iteration == TRACE_ALL)
             argp_error(state, "--iteration: one, or last");
+        if (given->profile && (given->subject.shared.json || !given->subject.shared.output))
+            argp_error(state, "--refine: needs -o FILE, where the profile goes, and goes without --json");
         return subject_option(key, argument, &given->subject, state);
     default:
         return trace_option(key, argument, &given->trace, state) != ARGP_ERR_UNKNOWN
                  ? 0 : subject_option(key, argument, &given->subject, state);
     }
+    return 0;
 }
 
 static const struct argp argp = {
@@ -57,7 +70,8 @@ static const struct argp argp = {
            "  gaps    ranks do nothing between actions though they could\n\n"
            "Examples:\n"
            "  weir compare plan.json rank*.json.gz\n"
-           "  weir compare plan.json out/measured.trace.json --json -o why.json\n",
+           "  weir compare plan.json out/measured.trace.json --json -o why.json\n"
+           "  weir compare plan.json rank*.json.gz --refine profile.json -o refined.json\n",
 };
 
 // --- results -----------------------------------------------------------------------
@@ -182,9 +196,30 @@ static void write_result(const struct given *given, const struct exhibit *measur
     write_causes(comparison->deviation, text);
 }
 
+// --- the profile -------------------------------------------------------------------
+
+static bool refine(const struct given *given, const struct deviation *deviation, struct text *text, struct error *error)
+{
+    const unsigned asked = BELONGS_BY_MODEL | BELONGS_BY_PROFILE;
+    struct plan *plan = plan_load(given->subject.file, error);
+    struct profile *profile = plan ? plan_profile(given->profile, error) : NULL;
+    bool good = profile && plan_use(plan, given->subject.file, (struct plan_company){ profile->model, profile->hash },
+                                    asked, BELONGS_BY_MODEL, error);
+    if (good && !profile_refine(profile, plan, deviation->rows, deviation->row_count, error)) {
+        command_name_files(error, given->subject.file, given->profile);
+        good = false;
+    }
+    if (good)
+        profile_write(profile, text);
+    profile_free(profile);
+    plan_free(plan);
+    return good;
+}
+
 // --- all of it ---------------------------------------------------------------------
 
-static bool compare(const struct given *given, struct text *text, struct error *error)
+// `refined` is the profile, where one is asked for.
+static bool compare(const struct given *given, struct text *text, struct text *refined, struct error *error)
 {
     struct exhibit predicted = { 0 }, measured = { 0 };
     struct aligned aligned = { 0 };
@@ -204,6 +239,7 @@ static bool compare(const struct given *given, struct text *text, struct error *
     good = good && (peaks || error_no_memory(error, "a comparison"));
     for (uint32_t rank = 0; good && rank < simulation.ranks; rank++)
         peaks[rank] = predicted.simulation.per_rank[rank].live_peak_bytes;
+    good = good && (!given->profile || refine(given, &deviation, refined, error));
     if (good)
         write_result(given, &measured, &(struct comparison){ subject->schedule->name, &simulation, &measured.simulation,
                                                              peaks, &deviation },
@@ -221,12 +257,17 @@ static int run(int count, char **arguments)
 {
     struct given given = { .trace = { .iteration = TRACE_LAST, .has_iteration = true } };
     struct error error = { 0 };
-    struct text text = { 0 };
+    struct text text = { 0 }, refined = { 0 };
     command_parse(&argp, count, arguments, &given);
-    if (compare(&given, &text, &error))
+    if (!compare(&given, &text, &refined, &error)) {
+        text_clear(&text);
+        text_clear(&refined);
+        return command_fail(&error);
+    }
+    if (!given.profile)
         return command_write(&text, given.subject.shared.output, 0);
-    text_clear(&text);
-    return command_fail(&error);
+    const int code = command_write(&text, NULL, 0), other = command_write(&refined, given.subject.shared.output, 0);
+    return code ? code : other;
 }
 
 const struct command command_compare = { "compare", "a run against its plan, and why they differ", run };

@@ -18,6 +18,17 @@ weir compare 1f1b.json slow_stage.trace.json --cost planned.json --cluster "2 de
 echo "# a real run of PyTorch's pipelining, whose durations nobody had profiled"
 weir schedule gpipe --ranks 2 --micro-batches 4 --format json > gpipe.json
 weir compare gpipe.json "$ROOT"/tests/cli/torch_traces/gpipe_rank*.json --cost 4500us,9ms,0us,100us 2>/dev/null
+echo "# what was measured becomes the profile of the next plan: forwards take twice as long as profiled"
+weir import pipedream "$ROOT"/tests/fuzz/seeds/pipedream/small.txt -o profile.json 2>/dev/null
+weir partition profile.json --cluster "2 devices, 80GiB, 100GB/s 1us" --schedule 1f1b -m 4 -o plan.json > /dev/null
+weir price profile.json --plan plan.json --json > priced.json 2>/dev/null
+awk '/"forward_ns"/ { sub(/[0-9]+/, 2 * $2) } { print }' profile.json > slower_profile.json
+weir price slower_profile.json --plan plan.json --json > slower_plan.json 2>/dev/null
+weir simulate slower_plan.json --format trace -o run.trace.json 2>/dev/null
+weir compare plan.json run.trace.json --refine profile.json -o refined.json 2>/dev/null | grep -E 'iteration|  F|  B'
+grep notes refined.json
+weir price refined.json --plan plan.json --json 2>/dev/null | grep iteration_ns
+grep '"iteration_ns' slower_plan.json
 try() {
     echo "+ weir compare $*"
     weir compare "$@" 2>&1 | grep -v 'left out'
@@ -28,3 +39,5 @@ try 1f1b.json slow_stage.trace.json
 try 1f1b.json
 try 1f1b.json slow_stage.trace.json --cost 1us,1us,1us,1us --iteration all
 try 1f1b.json 1f1b.json --cost 1us,1us,1us,1us
+try plan.json run.trace.json --refine profile.json
+try 1f1b.json slow_stage.trace.json --cost planned.json --refine profile.json -o refined.json
