@@ -372,7 +372,10 @@ static bool hunt_report(const struct order_hunt *hunt, struct order_found *found
     assert(found->time_ns == hunt->best_ns);  // the search's clock is the simulator's
     found->proved = found->time_ns <= found->bound_ns;
     found->exhausted = hunt->exhausted;
-    return write_notes(found, hunt->problem.request, error);
+    if (write_notes(found, hunt->problem.request, error))
+        return true;
+    order_found_clear(found);
+    return false;
 }
 
 // Cheap ways to some order first; then what makes it better, for as long as the budget lasts.

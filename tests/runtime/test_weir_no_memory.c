@@ -1,0 +1,249 @@
+// Whatever allocation fails in a call of a binding's, it gives what it gives with more memory, or nothing and the
+// sentence that memory is missing.
+#include <stdatomic.h>
+#include <stdio.h>
+
+#include "tests/runtime/written_profile.h"
+#include "tests/sanitizer.h"
+
+static atomic_size_t allocations;              // so far
+static atomic_size_t fails_from, fails_until;  // those with these numbers, half open
+
+#if !HAS_SANITIZER
+static bool may_have(void)
+{
+    const size_t number = atomic_fetch_add(&allocations, 1);
+    return number < fails_from || number >= fails_until;
+}
+
+#include "tests/failing_allocator.h"
+#endif
+
+static void fail_between(size_t from, size_t until)
+{
+    allocations = 0;
+    fails_from = from;
+    fails_until = until;
+}
+
+// What all calls begin with, made with all memory.
+static struct weir_profile *profile;
+static struct weir_plan *plan;
+static struct weir_schedule *schedule;
+static char *profile_text, *plan_text, *schedule_text;
+
+static int begin(void **state)
+{
+    (void)state;
+    struct weir_error error = { 0 };
+    profile = made_profile(5);
+    plan = made_plan(profile, "1f1b");
+    schedule = weir_plan_schedule(plan, &error);
+    assert_good(schedule, error);
+    profile_text = weir_profile_document(profile, &error);
+    plan_text = weir_plan_document(plan, &error);
+    schedule_text = weir_schedule_document(schedule, &error);
+    assert_good(profile_text && plan_text && schedule_text, error);
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    weir_text_free(profile_text), weir_text_free(plan_text), weir_text_free(schedule_text);
+    weir_schedule_free(schedule);
+    weir_plan_free(plan);
+    weir_profile_free(profile);
+    return 0;
+}
+
+struct call {
+    const char *name;
+    char *(*make)(struct weir_error *error);  // what it comes to, as a text
+};
+
+static char *read_profile(struct weir_error *error)
+{
+    struct weir_profile *read = weir_profile_read(profile_text, strlen(profile_text), NULL, error);
+    char *text = read ? weir_profile_document(read, error) : NULL;
+    weir_profile_free(read);
+    return text;
+}
+
+static char *show_profile(struct weir_error *error)
+{
+    return weir_profile_text(profile, error);
+}
+
+static char *lint_profile(struct weir_error *error)
+{
+    return weir_profile_lint(profile, error);
+}
+
+static char *read_plan(struct weir_error *error)
+{
+    struct weir_plan *read = weir_plan_read(plan_text, strlen(plan_text), NULL, error);
+    char *text = read ? weir_plan_document(read, error) : NULL;
+    weir_plan_free(read);
+    return text;
+}
+
+static char *partition(struct weir_error *error)
+{
+    const struct weir_planning planning = { .cluster = small_cluster, .schedule = "1f1b", .micro_batches = 2,
+                                            .choose_replicas = true };
+    struct weir_plan *made = weir_partition(profile, &planning, error);
+    char *text = made ? weir_plan_text(made, error) : NULL;
+    weir_plan_free(made);
+    return text;
+}
+
+static char *second(struct weir_answer *answer)
+{
+    weir_text_free(answer->document);
+    return answer->text;
+}
+
+static char *explain(struct weir_error *error)
+{
+    struct weir_answer answer;
+    return weir_explain(plan, profile, &(struct weir_explaining){ .budget = 100 }, &answer, error) ? second(&answer) : NULL;
+}
+
+static char *sweep(struct weir_error *error)
+{
+    static const char *const schedules[] = { "1f1b", "gpipe" };
+    static const uint32_t micro_batches = 2;
+    const struct weir_sweeping sweeping = { .cluster = small_cluster, .schedules = schedules, .schedule_count = 2,
+                                            .micro_batches = { &micro_batches, 1 }, .budget = 1000, .threads = 1 };
+    struct weir_answer answer;
+    struct weir_plan *best;
+    char *text = weir_sweep(profile, &sweeping, &answer, &best, error) ? second(&answer) : NULL;
+    assert_true(text || !best);
+    weir_plan_free(best);
+    return text;
+}
+
+static char *generate(struct weir_error *error)
+{
+    const struct weir_generating generating = { .name = "zb-v", .ranks = 2, .micro_batches = 4 };
+    struct weir_schedule *made = weir_schedule_generate(&generating, error);
+    char *text = made ? weir_schedule_csv(made, &(struct weir_csv){ .lowered = true }, error) : NULL;
+    weir_schedule_free(made);
+    return text;
+}
+
+static char *read_schedule(struct weir_error *error)
+{
+    struct weir_schedule *read = weir_schedule_read(schedule_text, strlen(schedule_text), NULL, error);
+    char *text = read ? weir_schedule_document(read, error) : NULL;
+    weir_schedule_free(read);
+    return text;
+}
+
+static const struct weir_pricing pricing = { .costs = "1us,1us,1us,1us", .kept_forward_bytes = 10,
+                                             .cluster = "2 devices, 1GiB, 1GB/s 1us" };
+
+static char *check(struct weir_error *error)
+{
+    const struct weir_checking checking = { .receives = "timed", .memory_bytes = 1000000, .pricing = &pricing };
+    return weir_schedule_check(schedule, &checking, error);
+}
+
+static char *drawn(struct weir_simulation *simulation, enum weir_picture picture, struct weir_error *error)
+{
+    char *text = simulation ? weir_simulation_draw(simulation, &(struct weir_drawing){ .picture = picture }, error) : NULL;
+    weir_simulation_free(simulation);
+    return text;
+}
+
+static char *draw_chart(struct weir_error *error)
+{
+    return drawn(weir_schedule_simulate(schedule, &pricing, error), WEIR_CHART, error);
+}
+
+static char *draw_svg(struct weir_error *error)
+{
+    return drawn(weir_plan_simulate(plan, error), WEIR_SVG, error);
+}
+
+static char *draw_page(struct weir_error *error)
+{
+    return drawn(weir_plan_simulate(plan, error), WEIR_PAGE, error);
+}
+
+static char *draw_trace(struct weir_error *error)
+{
+    return drawn(weir_plan_simulate(plan, error), WEIR_TRACE, error);
+}
+
+static char *show_simulation(struct weir_error *error)
+{
+    struct weir_simulation *simulation = weir_plan_simulate(plan, error);
+    char *text = simulation ? weir_simulation_text(simulation, error) : NULL;
+    weir_simulation_free(simulation);
+    return text;
+}
+
+static char *search(struct weir_error *error)
+{
+    const struct weir_searching searching = { .ranks = 2, .micro_batches = 3, .pricing.costs = "1us,1us,2us,1us" };
+    struct weir_schedule *found = weir_search(&searching, NULL, error);
+    char *text = found ? weir_schedule_document(found, error) : NULL;
+    weir_schedule_free(found);
+    return text;
+}
+
+static struct call calls[] = {
+    { "reading_a_profile", read_profile }, { "showing_a_profile", show_profile },
+    { "judging_a_profile", lint_profile }, { "reading_a_plan", read_plan },
+    { "planning", partition },             { "explaining", explain },
+    { "sweeping", sweep },                 { "generating", generate },
+    { "reading_a_schedule", read_schedule }, { "checking", check },
+    { "drawing_a_chart", draw_chart },     { "drawing_an_svg", draw_svg },
+    { "drawing_a_page", draw_page },       { "drawing_a_trace", draw_trace },
+    { "showing_a_simulation", show_simulation }, { "searching", search },
+};
+
+// Each of the first allocations, then some of the others; that one alone, and all from there on.
+static void nothing_comes_out_wrong(void **state)
+{
+    const struct call *call = *state;
+#if HAS_SANITIZER
+    (void)call;
+    TEST_SKIP("a sanitizer brings an allocator of its own");
+#else
+    struct weir_error none = { 0 };
+    char *expected = call->make(&none);
+    assert_good(expected, none);
+    fail_between(SIZE_MAX, SIZE_MAX);
+    free(call->make(&none));
+    const size_t all = allocations, each = test_trials(150, 1500);
+    uint64_t seed = 5;
+    for (size_t i = 0; i < each && i < all; i++) {
+        const size_t from = all <= each ? i : random_below(&seed, all);
+        for (int alone = 0; alone < 2; alone++) {
+            struct weir_error error = { 0 };
+            fail_between(from, alone ? from + 1 : SIZE_MAX);
+            char *made = call->make(&error);
+            fail_between(SIZE_MAX, SIZE_MAX);
+            if (made && strcmp(made, expected) != 0)
+                fail_msg("allocation %zu of %zu: something else came out:\n%s", from, all, made);
+            if (!made && (error.code != 3 || !strstr(error.text, "memory")))
+                fail_msg("allocation %zu of %zu: code %d, \"%s\"", from, all, error.code, error.text);
+            free(made);
+        }
+    }
+    free(expected);
+#endif
+}
+
+int main(void)
+{
+    enum { CALLS = sizeof calls / sizeof calls[0] };
+    struct CMUnitTest tests[CALLS];
+    fail_between(SIZE_MAX, SIZE_MAX);
+    for (size_t i = 0; i < CALLS; i++)
+        tests[i] = (struct CMUnitTest)TEST_ROW(nothing_comes_out_wrong, &calls[i]);
+    return cmocka_run_group_tests(tests, begin, end);
+}

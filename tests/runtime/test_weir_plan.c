@@ -1,0 +1,303 @@
+// What bindings see of profiles and plans: documents as texts, and what is asked of a plan.
+#include "tests/runtime/written_profile.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+// --- documents ------------------------------------------------------------------------
+
+static void documents_come_back_as_they_were(void **state)
+{
+    (void)state;
+    struct weir_error error = { 0 };
+    struct weir_profile *profile = made_profile(8), *again;
+    char *document = weir_profile_document(profile, &error), *other;
+    assert_good(document, error);
+    assert_good(again = weir_profile_read(document, strlen(document), NULL, &error), error);
+    assert_good(other = weir_profile_document(again, &error), error);
+    assert_string_equal(document, other);
+    weir_text_free(document), weir_text_free(other);
+
+    struct weir_plan *plan = made_plan(profile, "zb-v"), *back;
+    assert_good(document = weir_plan_document(plan, &error), error);
+    assert_good(back = weir_plan_read(document, strlen(document), "plan.json", &error), error);
+    assert_good(other = weir_plan_document(back, &error), error);
+    assert_string_equal(document, other);
+    weir_text_free(document), weir_text_free(other);
+    weir_plan_free(plan), weir_plan_free(back);
+    weir_profile_free(profile), weir_profile_free(again);
+    weir_text_free(NULL), weir_plan_free(NULL), weir_profile_free(NULL);
+}
+
+static void wrong_documents_are_refused_by_name(void **state)
+{
+    (void)state;
+    struct weir_error error = { 0 };
+    assert_null(weir_profile_read("{}", 2, "mine.json", &error));
+    assert_error(error, "mine.json: format: is missing");
+    assert_int_equal(error.code, 2);
+    error = (struct weir_error){ 0 };
+    assert_null(weir_plan_read("{}", 2, NULL, &error));
+    assert_error(error, "the text: format: is missing");
+    error = (struct weir_error){ 0 };
+    assert_null(weir_plan_read("", 0, NULL, &error));
+    assert_int_equal(error.code, 2);
+    assert_null(weir_plan_read("{}", 2, NULL, NULL));  // nobody asks why
+}
+
+static void quantities_have_units(void **state)
+{
+    (void)state;
+    struct weir_error error = { 0 };
+    uint64_t value = 0;
+    assert_true(weir_parse_bytes("1.5KiB", &value, &error) && value == 1536);
+    assert_true(weir_parse_time("2.5ms", &value, &error) && value == 2500000);
+    assert_false(weir_parse_bytes("12 apples", &value, &error));
+    assert_int_equal(error.code, 2);
+    error = (struct weir_error){ 0 };
+    assert_false(weir_parse_time("", &value, &error));
+    assert_int_equal(error.code, 2);
+}
+
+static void a_profile_is_shown_and_judged(void **state)
+{
+    (void)state;
+    struct weir_error error = { 0 };
+    struct weir_profile *profile = made_profile(3);
+    char *table = weir_profile_text(profile, &error), *found = weir_profile_lint(profile, &error);
+    assert_good(table && found, error);
+    assert_non_null(strstr(table, "layer2"));
+    assert_null(strstr(found, "untrusted"));
+    weir_text_free(table), weir_text_free(found);
+    weir_profile_free(profile);
+}
+
+// --- partition ------------------------------------------------------------------------
+
+struct refusal_row {
+    const char *name;
+    struct weir_planning planning;
+    int code;
+    const char *sentence;
+};
+
+static struct refusal_row refusal_rows[] = {
+    { "a_cluster_is_needed", { .schedule = "1f1b", .micro_batches = 4 }, 2,
+      "cluster: is missing; for instance \"2 devices, 1GiB, 10GB/s 1us\"" },
+    { "a_clusters_document_is_read_strictly", { .cluster = " {}", .schedule = "1f1b", .micro_batches = 4 }, 2,
+      "cluster: format: is missing" },
+    { "shards_have_names", { .cluster = "2 devices, 1MiB, 10GB/s 1us", .schedule = "1f1b", .micro_batches = 4,
+                             .shard = "all" }, 2, "shard: \"all\" is none of none, optimizer, gradients, weights" },
+    { "memory_takes_the_clusters_place", { .cluster = "2 devices, 16MiB, 10GB/s 1us", .schedule = "1f1b",
+                                           .micro_batches = 4, .memory_bytes = 100000 }, 1, NULL },
+};
+
+static void a_planning_is_refused(void **state)
+{
+    const struct refusal_row *row = *state;
+    struct weir_error error = { 0 };
+    struct weir_profile *profile = made_profile(4);
+    assert_null(weir_partition(profile, &row->planning, &error));
+    assert_int_equal(error.code, row->code);
+    if (row->sentence)
+        assert_error(error, row->sentence);
+    weir_profile_free(profile);
+}
+
+static void replicas_may_be_chosen(void **state)
+{
+    (void)state;
+    struct weir_error error = { 0 };
+    struct weir_profile *profile = made_profile(2);
+    const struct weir_planning planning = { .cluster = "4 devices, 16MiB, 10GB/s 10us", .schedule = "1f1b",
+                                            .micro_batches = 8, .choose_replicas = true, .optimizer = "adam8bit",
+                                            .shard = "optimizer" };
+    struct weir_plan *plan = weir_partition(profile, &planning, &error);
+    assert_good(plan, error);
+    assert_true(weir_plan_stage_count(plan) < 4);
+    weir_plan_free(plan);
+    weir_profile_free(profile);
+}
+
+// --- what is told, and stopped -----------------------------------------------------------
+
+struct told {
+    volatile sig_atomic_t stop;
+    const char *stops_at;  // words
+    unsigned count;
+    char last[200];
+};
+
+static void listen(void *self, const char *words)
+{
+    struct told *told = self;
+    told->count++;
+    snprintf(told->last, sizeof told->last, "%s", words);
+    if (told->stops_at && strstr(words, told->stops_at))
+        told->stop = 1;
+}
+
+// A search of minutes, that its first plan ends.
+static void a_search_that_is_stopped_has_the_best_so_far(void **state)
+{
+    (void)state;
+    struct weir_error error = { 0 };
+    struct told told = { .stops_at = "best so far" };
+    const struct weir_watch watch = { listen, &told, &told.stop };
+    struct weir_profile *profile = made_profile(64);
+    const struct weir_planning planning = { .cluster = "8 devices, 4MiB, 10GB/s 10us", .schedule = "interleaved",
+                                            .micro_batches = 32, .budget = 3000000000, .watch = &watch };
+    struct weir_plan *plan = weir_partition(profile, &planning, &error);
+    assert_good(plan, error);
+    assert_true(told.count > 0 && told.stop);
+    char *document = weir_plan_document(plan, &error);
+    assert_non_null(strstr(document, "\"stopped\": \"interrupted\""));
+    weir_text_free(document);
+    weir_plan_free(plan);
+    weir_profile_free(profile);
+}
+
+static void a_search_without_a_plan_yet_says_so(void **state)
+{
+    (void)state;
+    struct weir_error error = { 0 };
+    struct told told = { .stops_at = "units of work" };
+    const struct weir_watch watch = { listen, &told, &told.stop };
+    struct weir_profile *profile = made_profile(64);
+    const struct weir_planning planning = { .cluster = "8 devices, 2200KiB, 10GB/s 10us", .schedule = "interleaved",
+                                            .micro_batches = 32, .budget = 3000000000, .watch = &watch };
+    assert_null(weir_partition(profile, &planning, &error));
+    assert_true(error.code == 1 || error.code == 3);
+    assert_non_null(strstr(error.text, "interrupted"));
+    weir_profile_free(profile);
+}
+
+static void without_words_a_flag_is_enough(void **state)
+{
+    (void)state;
+    struct weir_error error = { 0 };
+    volatile sig_atomic_t stop = 1;
+    const struct weir_watch watch = { .stop = &stop };
+    struct weir_profile *profile = made_profile(8);
+    const struct weir_sweeping sweeping = { .cluster = small_cluster, .watch = &watch };
+    struct weir_answer answer;
+    struct weir_plan *best;
+    assert_good(weir_sweep(profile, &sweeping, &answer, &best, &error), error);
+    assert_non_null(strstr(answer.document, "\"stopped\": \"interrupted\""));
+    assert_null(best);
+    weir_answer_clear(&answer);
+    weir_profile_free(profile);
+}
+
+// --- what is asked of a plan -----------------------------------------------------------------
+
+static void a_plan_is_held_against_its_profile(void **state)
+{
+    (void)state;
+    struct weir_error error = { 0 };
+    struct weir_profile *profile = made_profile(8), *other = made_profile(9);
+    struct weir_plan *plan = made_plan(profile, "1f1b");
+    assert_good(weir_plan_check(plan, profile, &error), error);
+    assert_false(weir_plan_check(plan, other, &error));
+    assert_int_equal(error.code, 1);
+    weir_plan_free(plan);
+    weir_profile_free(profile), weir_profile_free(other);
+}
+
+static void a_plan_is_explained(void **state)
+{
+    (void)state;
+    struct weir_error error = { 0 };
+    struct weir_profile *profile = made_profile(8), *other = made_profile(9);
+    struct weir_plan *plan = made_plan(profile, "1f1b");
+    struct told told = { .count = 0 };
+    const struct weir_watch watch = { listen, &told, NULL };
+    const struct weir_explaining explaining = { .budget = 2000, .watch = &watch };
+    struct weir_answer answer, usual;
+    assert_good(weir_explain(plan, profile, &explaining, &answer, &error), error);
+    assert_non_null(strstr(answer.document, "\"format\": \"weir.explanation\""));
+    assert_non_null(strstr(answer.text, "What a change would gain"));
+    assert_non_null(strstr(told.last, "changes planned anew"));
+    weir_answer_clear(&answer);
+    assert_null(answer.text);
+    assert_good(weir_explain(plan, profile, NULL, &usual, &error), error);
+    weir_answer_clear(&usual);
+    assert_false(weir_explain(plan, other, NULL, &usual, &error));
+    assert_int_equal(error.code, 1);
+    assert_null(usual.document);
+    weir_plan_free(plan);
+    weir_profile_free(profile), weir_profile_free(other);
+}
+
+static void glpk_has_an_opinion_or_is_missing(void **state)
+{
+    (void)state;
+    struct weir_error error = { 0 };
+    struct weir_profile *profile = made_profile(4);
+    struct weir_plan *plan = made_plan(profile, "1f1b");
+    char *said = weir_second_opinion(plan, profile, NULL, &error);
+    const char *folder = getenv("WEIR_LIBEXEC");
+    char path[4096];
+    snprintf(path, sizeof path, "%s/weir-glpk", folder ? folder : "");
+    if (access(path, X_OK) == 0)
+        assert_non_null(strstr(said, "as we say"));
+    else
+        assert_true(said || error.code == 3);
+    weir_text_free(said);
+    weir_plan_free(plan);
+    weir_profile_free(profile);
+}
+
+static void a_sweep_has_its_best_plan(void **state)
+{
+    (void)state;
+    struct weir_error error = { 0 };
+    struct weir_profile *profile = made_profile(8);
+    const char *const schedules[] = { "1f1b", "zb-h1" };
+    const uint32_t micro_batches[] = { 2, 8 };
+    struct told told = { .count = 0 };
+    const struct weir_watch watch = { listen, &told, NULL };
+    struct weir_sweeping sweeping = { .cluster = small_cluster, .schedules = schedules, .schedule_count = 2,
+                                      .micro_batches = { micro_batches, 2 }, .threads = 1, .watch = &watch };
+    struct weir_answer answer;
+    struct weir_plan *best;
+    assert_good(weir_sweep(profile, &sweeping, &answer, &best, &error), error);
+    assert_good(best && weir_plan_check(best, profile, &error), error);
+    char *document = weir_plan_document(best, &error);
+    assert_non_null(strstr(document, "\"name\": \"zb-h1\""));
+    assert_non_null(strstr(answer.text, "zb-h1"));
+    assert_non_null(strstr(told.last, "of 4 plans"));
+    weir_text_free(document);
+    weir_plan_free(best);
+    weir_answer_clear(&answer);
+    assert_good(weir_sweep(profile, &sweeping, &answer, NULL, &error), error);
+    weir_answer_clear(&answer);
+    sweeping.optimizer = "lion";
+    assert_false(weir_sweep(profile, &sweeping, &answer, &best, &error));
+    assert_int_equal(error.code, 2);
+    assert_null(answer.document);
+    weir_profile_free(profile);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(documents_come_back_as_they_were),
+        cmocka_unit_test(wrong_documents_are_refused_by_name),
+        cmocka_unit_test(quantities_have_units),
+        cmocka_unit_test(a_profile_is_shown_and_judged),
+        TEST_ROW(a_planning_is_refused, &refusal_rows[0]),
+        TEST_ROW(a_planning_is_refused, &refusal_rows[1]),
+        TEST_ROW(a_planning_is_refused, &refusal_rows[2]),
+        TEST_ROW(a_planning_is_refused, &refusal_rows[3]),
+        cmocka_unit_test(replicas_may_be_chosen),
+        cmocka_unit_test(a_search_that_is_stopped_has_the_best_so_far),
+        cmocka_unit_test(a_search_without_a_plan_yet_says_so),
+        cmocka_unit_test(without_words_a_flag_is_enough),
+        cmocka_unit_test(a_plan_is_held_against_its_profile),
+        cmocka_unit_test(a_plan_is_explained),
+        cmocka_unit_test(glpk_has_an_opinion_or_is_missing),
+        cmocka_unit_test(a_sweep_has_its_best_plan),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
