@@ -90,7 +90,7 @@ class Part:
     name        its first module, as the model calls it; a profile's layer
     module      an nn.Module: tensors of `inputs` in, a tuple of those of `outputs` out
     inputs      values that it reads, of earlier parts or of the sample (Parts.inputs)
-    outputs     values that later parts or the model's result need
+    outputs     values that later parts or the model's result need; the last part hands on the whole result
     parameters  by qualified name, what it reads of the model
     """
 
@@ -147,12 +147,12 @@ class Parts:
         steps = [step for place in places for step in self.ranges[place]]
         made = {value for step in steps for value in step.makes()}
         reads = [value for step in steps for value in step.reads() if value not in made]
-        if len(self.ranges) in [place + 1 for place in places]:  # the result may hold the sample's own tensors
-            reads += [value for value in self.result if value not in self.maker]
+        last = len(self.ranges) - 1 in places  # which hands on the whole result, whoever has made it
+        reads += [value for value in self.result if last and value not in made]
         others = {value for place, rest in enumerate(self.ranges) if place not in places
                   for step in rest for value in step.reads()}
         needed = others.union(self.result)
-        hands_on = [value for step in steps for value in step.makes() if value in needed]
+        hands_on = [value for step in steps for value in step.makes() if value in needed] + (self.result if last else [])
         name = self.cuts[places[0]][0]
         return Part(name, steps, list(dict.fromkeys(reads)), list(dict.fromkeys(hands_on)), self.names)
 

@@ -55,6 +55,7 @@ class Step:
     changed: List[Tuple[int, int]]  # (value, value): what the first was before it was changed in place
     grad: bool
     autocast: Optional[Tuple[str, bool, torch.dtype]]
+    flat: Optional[bool] = None
 
     def reads(self) -> List[int]:
         read = [leaf.index for leaf in self.arguments if isinstance(leaf, Value)]
@@ -67,17 +68,27 @@ class Step:
         """The same step with other leaves of its arguments."""
         return replace(self, arguments=arguments)
 
+    def is_flat(self) -> bool:
+        """Whether it takes positional arguments alone, and no lists: most do, and need not be put together."""
+        if self.flat is None:
+            args, kwargs = pytree.tree_unflatten(list(range(len(self.arguments))), self.spec)
+            self.flat = not kwargs and list(args) == list(range(len(self.arguments)))
+        return self.flat
+
     def run(self, values: Dict[int, torch.Tensor]) -> None:
         """Takes what it reads from `values`, and puts what it makes there."""
         filled = [
             values[leaf.index] if isinstance(leaf, Value) else leaf.get() if isinstance(leaf, Attribute) else leaf
             for leaf in self.arguments
         ]
-        args, kwargs = pytree.tree_unflatten(filled, self.spec)
-        with self.modes():
+        args, kwargs = (filled, {}) if self.is_flat() else pytree.tree_unflatten(filled, self.spec)
+        if self.grad and self.autocast is None:
             result = self.call(*args, **kwargs)
+        else:
+            with self.modes():
+                result = self.call(*args, **kwargs)
         if self.outputs:
-            leaves = pytree.tree_leaves(result)
+            leaves = [result] if isinstance(result, torch.Tensor) else pytree.tree_leaves(result)
             for place, value in self.outputs:
                 values[value] = leaves[place]
         for before, after in self.changed:

@@ -1,0 +1,302 @@
+"""Profiles of real models: documents that `weir` takes, bytes that are those of PyTorch's allocator."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.join(HERE, "..", ".."), HERE]
+
+try:
+    import torch
+    from torch import nn
+except ImportError:
+    raise unittest.SkipTest("PyTorch is not installed")
+
+import models
+from weir.capture.document import own_bytes
+from weir.capture.errors import WeirError
+from weir.capture.memory import count_bytes, levels_of_allocator
+from weir.capture.parts import parts
+from weir.capture.profile import profile
+from weir.capture.recording import without_cache
+from weir.capture.replay import Loss, Replay
+
+
+def square(result):
+    logits = result.logits if hasattr(result, "logits") else result
+    return logits.float().square().mean()
+
+
+def document(model, sample, loss_fn=square, repeats=1, **how):
+    made = profile(model, sample, loss_fn, repeats=repeats, **how)
+    return made if isinstance(made, dict) else made.document
+
+
+def made(name):
+    """A model of models.SEVEN, or a skip."""
+    torch.manual_seed(7)
+    try:
+        return models.SEVEN[name]()
+    except ImportError as error:
+        raise unittest.SkipTest(f"{error.name} is not installed")
+
+
+def weir():
+    """The command, if it is built or installed."""
+    build = os.environ.get("WEIR_BUILD", os.path.join(HERE, "..", "..", "..", "build", "release"))
+    command = os.path.join(build, "bin", "weir")
+    command = command if os.path.exists(command) else shutil.which("weir")
+    if command is None:
+        raise unittest.SkipTest("the command weir is not built")
+    return command
+
+
+def run_weir(document, *arguments):
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "profile.json")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(document, file)
+        arguments = [path if argument == "PROFILE" else argument for argument in arguments]
+        return subprocess.run([weir(), *arguments], capture_output=True, text=True, check=False)
+
+
+class Documents(unittest.TestCase):
+    """The command reads what is written, and plans with it."""
+
+    def check(self, name):
+        weir()
+        found = document(*made(name), name=name)
+        linted = run_weir(found, "profile", "--lint", "PROFILE")
+        self.assertIn(linted.returncode, (0, 1), linted.stderr)  # 1: times of such small models may not add up
+        for sentence in ("changed by hand", "0 bytes", "feeds no other", "keeps neither"):
+            self.assertNotIn(sentence, linted.stdout)
+        cluster = "2 devices, 16GiB, 12GB/s 5us"
+        planned = run_weir(found, "partition", "PROFILE", "--cluster", cluster, "--schedule", "1f1b",
+                           "--micro-batches", "4", "--tied", "apart")
+        self.assertEqual(0, planned.returncode, planned.stderr)
+        self.assertEqual("measured", found["source"]["backward_split"])
+        for layer in found["layers"]:
+            self.assertGreater(layer["forward_ns"], 0)
+            self.assertGreater(layer["backward_ns"], 0)
+            self.assertGreater(layer["recompute_ns"], 0)
+        self.assertEqual(0, found["layers"][0]["backward_input_ns"])
+        for layer in found["layers"][1:]:
+            self.assertGreater(layer["backward_input_ns"], 0)
+            self.assertGreater(layer["backward_weight_ns"], 0)
+        return found
+
+    def test_an_mlp(self):
+        self.assertEqual([[place, place + 1] for place in range(6)], self.check("mlp")["edges"])
+
+    def test_vgg16(self):
+        self.check("vgg16")
+
+    def test_resnet50(self):
+        self.check("resnet50")
+
+    def test_a_vision_transformer(self):
+        self.check("vit")
+
+    def test_a_gpt(self):
+        found = self.check("gpt")
+        self.assertEqual([[0, 5]], found["tied"])
+        self.assertEqual([[0, 5]], found["lent"])
+        self.assertEqual(0, found["layers"][5]["parameter_bytes"])
+
+    def test_gpt2_of_transformers(self):
+        self.assertEqual([[0, 6]], self.check("gpt2")["tied"])
+
+    def test_a_llama_of_transformers(self):
+        self.check("llama")
+
+    def test_every_parameter_is_counted_once(self):
+        for name in ("mlp", "gpt", "vit"):
+            model, sample = made(name)
+            expected = sum((p.numel() * p.element_size() + 255) // 256 * 256 for p in model.parameters())
+            self.assertEqual(expected, sum(layer["parameter_bytes"] for layer in document(model, sample)["layers"]))
+
+    def test_a_skip_connection_is_an_edge_and_says_what_it_takes(self):
+        class Cross(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.layers = nn.ModuleList(nn.Linear(64, 64) for _ in range(3))
+
+            def forward(self, x):
+                first = self.layers[0](x)
+                small = first[:, :16] * 2
+                return self.layers[2](self.layers[1](first)) + small.sum()
+
+        found = document(Cross(), torch.randn(4, 64))
+        self.assertEqual([[0, 1], [0, 2], [1, 2]], found["edges"])
+        self.assertEqual([[1, 1024], [2, 256]], found["layers"][0]["sends"])
+        self.assertEqual(1280, found["layers"][0]["output_bytes"])
+        self.assertIn("several tensors", found["notes"])
+        self.assertEqual(0, run_weir(found, "profile", "--lint", "PROFILE").returncode & 2)
+
+    def test_a_list_of_modules_and_names(self):
+        found = document([nn.Linear(8, 8), nn.Linear(8, 2)], torch.randn(4, 8), repeats=3, name="two")
+        self.assertEqual(("two", 4, "fp32"), (found["model"], found["micro_batch"], found["dtype"]))
+        self.assertEqual(["0", "1"], [layer["name"] for layer in found["layers"]])
+        self.assertEqual([[8, 8], [8, 1]], found["layers"][0]["shapes"])
+        self.assertEqual(2 * 4 * 8 * 8, found["layers"][0]["flops"])
+        self.assertEqual(3, found["source"]["repeats"])
+
+    def test_a_model_that_returns_its_loss(self):
+        model, sample = made("gpt2")
+        found = document(model, {**sample, "labels": sample["input_ids"]}, None)
+        self.assertEqual(7, len(found["layers"]))
+
+
+class Kept(unittest.TestCase):
+    """What is kept between a forward and its backward, by hand and by the allocator."""
+
+    def layers(self, *modules, sample=None, **how):
+        sample = torch.randn(32, 64) if sample is None else sample
+        return document(nn.Sequential(*modules), sample, depth=1, **how)["layers"]
+
+    def test_a_linear_keeps_its_input_for_its_weights(self):
+        layer = self.layers(nn.Linear(64, 64), nn.Linear(64, 64), nn.Linear(64, 64))[1]
+        self.assertEqual(("weight", 0), (layer["input_kept"], layer["saved_bytes"]))
+        self.assertEqual(32 * 64 * 4, layer["output_bytes"])
+        self.assertEqual(32 * 64 * 4, layer["held_for_weight_bytes"])  # its output's gradient
+
+    def test_a_layer_norm_keeps_its_input_for_both_and_two_numbers_of_each_row(self):
+        layer = self.layers(nn.Linear(64, 64), nn.LayerNorm(64), nn.Linear(64, 64))[1]
+        self.assertEqual(("both", 2 * 256), (layer["input_kept"], layer["saved_bytes"]))
+
+    def test_an_output_that_its_reader_keeps_is_not_counted_twice(self):
+        kept, alone = self.layers(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Softmax(1))[1:4:2]
+        self.assertEqual(("none", 0), (kept["input_kept"], kept["saved_bytes"]))
+        self.assertEqual(("none", 32 * 64 * 4), (alone["input_kept"], alone["saved_bytes"]))
+
+    def test_a_dropout_keeps_its_mask(self):
+        layer = self.layers(nn.Linear(64, 64), nn.Dropout(0.5), nn.Softmax(1))[1]
+        self.assertEqual("none", layer["input_kept"])
+        self.assertIn(layer["saved_bytes"], (32 * 64, 32 * 64 * 4))  # of bytes, or of numbers
+
+    def test_the_sample_is_the_first_layers_own(self):
+        layer = self.layers(nn.Linear(64, 64), nn.Linear(64, 64))[0]
+        self.assertEqual(("none", 32 * 64 * 4), (layer["input_kept"], layer["saved_bytes"]))
+
+    def test_a_tied_layer_lends_nothing_and_shares_nothing_else(self):
+        model, sample = made("gpt")
+        layers = document(model, sample)["layers"]
+        self.assertEqual([[32, 64], [256, 64]], sorted(layers[0]["shapes"]))
+        self.assertNotIn("shapes", layers[5])
+
+    def test_bf16_autocast_keeps_less(self):
+        model, sample = made("gpt")
+        plain = document(model, sample)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            mixed = document(model, sample)
+        self.assertLess(mixed["layers"][1]["saved_bytes"], plain["layers"][1]["saved_bytes"])
+        self.assertIn("autocast to bfloat16", mixed["notes"])
+
+    def test_parts_keep_what_the_allocator_counts_of_the_whole(self):
+        """PyTorch's own record of allocations in the forward of the whole model is the twin."""
+        for name in models.SEVEN:
+            with self.subTest(model=name):
+                try:
+                    model, sample = models.mlp(width=256, batch=64) if name == "mlp" else made(name)
+                except unittest.SkipTest as skip:
+                    self.skipTest(str(skip))
+                counted, allocated = self.counted(model, sample), self.allocated(model, sample)
+                self.assertLess(abs(counted - allocated), 0.05 * allocated, f"{counted} and {allocated}")
+
+    @staticmethod
+    def counted(model, sample):
+        whole = parts(model, sample)
+        books = count_bytes(Replay(whole, sample, Loss(whole, square, None)), torch.device("cpu"))
+        kept = {value for book in books for value in book.kept_inputs}
+        own = sum(own_bytes(book, kept, book.saved) for book in books)
+        inputs = sum(book.outputs[value][2] for book in books for value in book.outputs if value in kept)
+        sample_bytes = sum(book.saved[storage] for book in books for storage in book.sample if storage in book.saved)
+        return own + inputs - sample_bytes
+
+    @staticmethod
+    def allocated(model, sample):
+        def forward(around):
+            with without_cache(model):
+                return around("F", lambda: square(model(**sample) if isinstance(sample, dict) else model(sample)))
+
+        return levels_of_allocator(forward)[1]["F"].end
+
+
+class LeftAlone(unittest.TestCase):
+    def test_a_model_is_what_it_was(self):
+        model = nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8), nn.Dropout(), nn.Linear(8, 8))
+        model[0].weight.grad = torch.ones(8, 8)
+        state = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+        sample, random = torch.randn(4, 8), torch.get_rng_state()
+        document(model, sample)
+        self.assertTrue(torch.equal(random, torch.get_rng_state()))
+        for name, tensor in model.state_dict().items():
+            self.assertTrue(torch.equal(state[name], tensor), name)
+        self.assertTrue(torch.equal(torch.ones(8, 8), model[0].weight.grad))
+        self.assertIsNone(model[3].weight.grad)
+
+    def test_compiled_blocks_are_measured_compiled(self):
+        model = nn.Sequential(nn.Linear(8, 8), nn.Sequential(nn.Linear(8, 8), nn.Tanh()), nn.Linear(8, 8))
+        calls = []
+
+        def backend(graph, inputs):
+            calls.append(graph)
+            return graph.forward
+
+        model[1] = torch.compile(model[1], backend=backend)
+        found = document(model, torch.randn(4, 8))
+        self.assertEqual(["Linear", "Sequential", "Linear"], [layer["kind"] for layer in found["layers"]])
+        self.assertGreater(len(calls), 0)
+
+    def test_parts_that_train_nothing(self):
+        model = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8), nn.Linear(8, 8))
+        for parameter in model[0].parameters():
+            parameter.requires_grad = False
+        layers = document(model, torch.randn(4, 8))["layers"]
+        self.assertEqual([0, 0, 0], [layers[0][f"backward{half}_ns"] for half in ("", "_input", "_weight")])
+        self.assertEqual(0, layers[1]["backward_input_ns"])
+        self.assertGreater(layers[2]["backward_input_ns"], 0)
+
+
+class Refusals(unittest.TestCase):
+    def refused(self, sentence, *arguments, **how):
+        with self.assertRaises(WeirError) as caught:
+            profile(*arguments, **how)
+        self.assertIn(sentence, str(caught.exception))
+        self.assertEqual(2, caught.exception.code)
+
+    def setUp(self):
+        self.model, self.sample = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8)), torch.randn(4, 8)
+
+    def test_no_loss(self):
+        self.refused("the model returns a tensor of shape (4, 8), and no loss; hand loss_fn=...", self.model, self.sample)
+        self.refused("loss_fn returns nothing, and no loss", self.model, self.sample, lambda result: None)
+
+    def test_no_parameters(self):
+        self.refused("the model has no parameters that need gradients", nn.Sequential(nn.ReLU()), self.sample, square)
+        self.model.requires_grad_(False)
+        self.refused("the model has no parameters that need gradients", self.model, self.sample, square)
+
+    @unittest.skipIf(torch.cuda.is_available(), "there is a GPU")
+    def test_a_gpu_that_is_not_there(self):
+        self.refused("device is 'cuda', but PyTorch finds no GPU here", self.model, self.sample, square, device="cuda")
+
+    def test_devices_clocks_and_repeats_that_are_none(self):
+        self.refused("device is 'fast', and must be one of PyTorch's", self.model, self.sample, square, device="fast")
+        self.refused("device is 'meta'; times are taken on", self.model, self.sample, square, device="meta")
+        self.refused("clock is 'sun'", self.model, self.sample, square, clock="sun")
+        self.refused("repeats is 0", self.model, self.sample, square, repeats=0)
+
+    def test_models_that_are_none(self):
+        self.refused("model is a str, and must be a torch.nn.Module", "resnet", self.sample)
+        self.refused("the model is compiled as a whole", torch.compile(self.model, backend="eager"), self.sample, square)
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    unittest.main()

@@ -1,0 +1,178 @@
+"""weir.profile: what the layers of any nn.Module cost, measured where they run.
+
+    profile = weir.profile(model, sample, loss_fn=loss, target=y)
+"""
+
+import contextlib
+import platform
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence
+
+import torch
+from torch import nn
+from torch.utils import _pytree as pytree
+from torch.utils.flop_counter import FlopCounterMode
+
+from .clock import clock_for
+from .document import document_of
+from .errors import refusal
+from .leaves import uncompiled
+from .memory import count_bytes
+from .parts import Parts, device_kind, left_as_it_was, parts
+from .recording import as_call, without_cache
+from .replay import Loss, Replay
+from .times import Times, measure_times
+
+
+def profile(model: Any, sample: Any, loss_fn: Optional[Callable] = None, target: Any = None, *,
+            depth: Optional[int] = None, split_at: Optional[Sequence[str]] = None, device: Any = None,
+            repeats: int = 20, name: Optional[str] = None, clock: Optional[str] = None) -> Any:
+    """Measures a model's layers: F, B, I, W and R in ns, and what each keeps and borrows in bytes.
+
+    model    an nn.Module, or a list of modules that run one after the other; in the mode in which it trains
+    sample   a micro-batch: a tensor, a tuple of arguments, or a dictionary of named ones
+    loss_fn  loss_fn(result, target), or loss_fn(result) without a target; not needed where the model returns its loss
+    depth, split_at  how fine the layers are (weir.capture.parts)
+    device   where to run; the model is moved there. As it stands, where the model is
+    repeats  samples of each time
+    clock    "thread_cpu" or "wall" on a CPU; as it stands, the thread's own time if PyTorch computes with one thread
+
+    Autocast and compiled modules are measured as they run: call it inside `with torch.autocast(...)`. Parameters,
+    gradients, buffers and random numbers are what they were when it returns.
+    """
+    model = as_module(model)
+    check(model, repeats)
+    model, sample, target = moved(model, sample, target, device)
+    place = torch.device(device_kind(model))
+    with without_cache(model), left_as_it_was(model), gradients_kept(model):
+        whole = parts(model, sample, depth=depth, split_at=split_at)
+        loss = Loss(whole, loss_fn, target)
+        replay = Replay(whole, sample, loss)
+        add_gradients(model)
+        flops = count_flops(replay)
+        books = count_bytes(replay, place)
+        watch = clock_for(place, clock)
+        args, kwargs = as_call(sample)
+        times = measure_times(replay, watch, lambda: loss(model(*args, **kwargs)).backward(), repeats)
+    head = {"model": name or type(model).__name__, "micro_batch": micro_batch_of(whole, sample)}
+    source = {"device": device_name(place), "clock": watch.name, "repeats": repeats}
+    return as_profile(document_of(whole, books, times, flops, head, source, notes_of(whole, times, place)))
+
+
+def as_profile(document: Dict[str, Any]) -> Any:
+    """A weir.Profile, where the binding is installed; otherwise the document."""
+    try:
+        from weir import Profile
+    except ImportError:
+        return document
+    import json
+    return Profile.from_json(json.dumps(document))
+
+
+def as_module(model: Any) -> nn.Module:
+    if isinstance(model, (list, tuple)) and model and all(isinstance(module, nn.Module) for module in model):
+        return nn.Sequential(*model)
+    if not isinstance(model, nn.Module):
+        raise refusal(f"model is a {type(model).__name__}, and must be a torch.nn.Module or a list of them")
+    return model
+
+
+def check(model: nn.Module, repeats: int) -> None:
+    if uncompiled(model) is not model:
+        raise refusal("the model is compiled as a whole, and a graph over all layers cannot be cut; hand over the model "
+                      "itself, with its blocks compiled (for block in model.blocks: block.compile())")
+    if not any(parameter.requires_grad for parameter in model.parameters()):
+        raise refusal("the model has no parameters that need gradients, so there is nothing to train and to cut")
+    if isinstance(repeats, bool) or not isinstance(repeats, int) or repeats < 1:
+        raise refusal(f"repeats is {repeats!r}, and must be a whole number from 1")
+
+
+def moved(model: nn.Module, sample: Any, target: Any, device: Any) -> tuple:
+    if device is None:
+        return model, sample, target
+    try:
+        place = torch.device(device)
+    except (RuntimeError, TypeError):
+        raise refusal(f"device is {device!r}, and must be one of PyTorch's: 'cpu', 'cuda', 'cuda:1'") from None
+    if place.type not in ("cpu", "cuda"):
+        raise refusal(f"device is {device!r}; times are taken on 'cpu' and on 'cuda'")
+    if place.type == "cuda" and not torch.cuda.is_available():
+        raise refusal(f"device is {device!r}, but PyTorch finds no GPU here (torch.cuda.is_available() is False); profile "
+                      "where there is one, or on device='cpu'")
+    if place.type == "cuda":
+        torch.cuda.set_device(place)
+
+    def move(leaf: Any) -> Any:
+        return leaf.to(place) if isinstance(leaf, torch.Tensor) else leaf
+
+    return model.to(place), pytree.tree_map(move, sample), pytree.tree_map(move, target)
+
+
+@contextlib.contextmanager
+def gradients_kept(model: nn.Module) -> Iterator[None]:
+    """Gradients are behind it what they were before."""
+    before = [(parameter, parameter.grad) for parameter in model.parameters()]
+    try:
+        for parameter, _ in before:
+            parameter.grad = None
+        yield
+    finally:
+        for parameter, grad in before:
+            parameter.grad = grad
+
+
+def add_gradients(model: nn.Module) -> None:
+    """All micro-batches but the first find gradients to add theirs to, and so do ours."""
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            parameter.grad = torch.zeros_like(parameter)
+
+
+def count_flops(replay: Replay) -> List[int]:
+    """Of the parts' forwards, as PyTorch counts them: of products of matrices and convolutions."""
+    counts = []
+
+    def counted(place: int, work: Callable) -> Any:
+        with FlopCounterMode(display=False) as counter:
+            result = work()
+        counts.append(counter.get_total_flops())
+        return result
+
+    with torch.no_grad():
+        replay.forward(counted)
+    return counts
+
+
+def micro_batch_of(whole: Parts, sample: Any) -> int:
+    """The first dimension of the first tensor of the sample."""
+    first = whole.tensors_of(sample)[0]
+    return first.shape[0] if first.dim() and first.shape[0] else 1
+
+
+def device_name(place: torch.device) -> str:
+    if place.type == "cuda":
+        return f"cuda: {torch.cuda.get_device_name()}, PyTorch {torch.__version__}"
+    processor = platform.processor() or platform.machine()
+    with contextlib.suppress(OSError), open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+        processor = next((line.partition(":")[2].strip() for line in file if line.startswith("model name")), processor)
+    threads = torch.get_num_threads()
+    return f"cpu: {processor}, {threads} thread{'s' if threads > 1 else ''}, PyTorch {torch.__version__}"
+
+
+def notes_of(whole: Parts, times: Times, place: torch.device) -> str:
+    """What a reader of the numbers should know, a sentence each."""
+    notes = []
+    if times.warm:
+        notes.append(f"Each layer alone, with warm caches, the layers add up to {min(times.warm)} to {max(times.warm)} "
+                     "ns; sum_ns is in place, behind the others.")
+    if times.unsplit:
+        place_of, reason = next(iter(times.unsplit.items()))
+        notes.append(f"PyTorch cannot split the backward of {len(times.unsplit)} layers, the first of them "
+                     f"{whole[place_of].name}: {reason}")
+    if torch.is_autocast_enabled(place.type):
+        notes.append(f"Under autocast to {str(torch.get_autocast_dtype(place.type)).rpartition('.')[2]}.")
+    if whole.unused():
+        notes.append(f"Parameters that no layer reads on this sample, the first of them {whole.unused()[0]}: "
+                     f"{len(whole.unused())}.")
+    if any(len(part.outputs) > 1 for part in whole.parts[:-1]):
+        notes.append("Layers that hand on several tensors: output_bytes is their sum, sends what each reader takes.")
+    return " ".join(notes)
