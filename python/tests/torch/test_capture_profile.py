@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "..", ".."), HERE]
@@ -18,13 +19,17 @@ except ImportError:
     raise unittest.SkipTest("PyTorch is not installed")
 
 import models
+from weir.capture import dispatch
 from weir.capture.document import own_bytes
 from weir.capture.errors import WeirError
 from weir.capture.memory import count_bytes, levels_of_allocator
 from weir.capture.parts import parts
-from weir.capture.profile import profile
+from weir.capture.profiling import profile
 from weir.capture.recording import without_cache
 from weir.capture.replay import Loss, Replay
+
+
+torch.set_num_threads(1)
 
 
 def square(result):
@@ -227,6 +232,44 @@ class Kept(unittest.TestCase):
         return levels_of_allocator(forward)[1]["F"].end
 
 
+class Dispatch(unittest.TestCase):
+    """What PyTorch's runtime takes for an action."""
+
+    def test_it_is_measured_over_gloo(self):
+        if not torch.distributed.is_available() or not torch.distributed.is_gloo_available():
+            self.skipTest("this PyTorch has no gloo")
+        self.assertGreater(dispatch.measure_dispatch(repeats=2), 0)
+
+    def test_two_ranks_agree_on_an_order(self):
+        for rank in range(2):
+            order = dispatch.one_f_one_b(rank)
+            for kind in "FB":
+                self.assertEqual([f"{rank}{kind}{m}" for m in range(8)], [one for one in order if one[1] == kind])
+            for m in range(8):
+                self.assertLess(order.index(f"{rank}F{m}"), order.index(f"{rank}B{m}"))
+
+    def test_a_process_that_fails_is_said(self):
+        with mock.patch.object(dispatch.sys, "executable", "/bin/false"), self.assertRaises(WeirError) as caught:
+            dispatch.measure_dispatch(repeats=1)
+        self.assertIn("could not be timed over gloo (no output); leave stages out", str(caught.exception))
+        self.assertEqual(3, caught.exception.code)
+
+    def test_layers_share_it(self):
+        model, sample = nn.Sequential(*(nn.Linear(8, 8) for _ in range(4))), torch.randn(4, 8)
+        second = 10**9  # no layer takes that long
+        with mock.patch("weir.capture.profiling.measure_dispatch", return_value=second):
+            found = document(model, sample, stages=2)
+        for layer in found["layers"]:
+            for phase in ("forward", "backward", "backward_weight"):
+                self.assertEqual(1, round(layer[f"{phase}_ns"] / (second / 2)))
+                self.assertEqual(layer[f"{phase}_ns"], layer["spread"][phase][1])
+            self.assertLess(layer["recompute_ns"], second / 2)
+        self.assertEqual(0, found["layers"][0]["backward_input_ns"])
+        self.assertEqual(4, round(found["source"]["sum_ns"] / second))
+        self.assertEqual(4, round(found["source"]["whole_ns"] / second))
+        self.assertIn("takes 1000000000 ns for an action", found["notes"])
+
+
 class LeftAlone(unittest.TestCase):
     def test_a_model_is_what_it_was(self):
         model = nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8), nn.Dropout(), nn.Linear(8, 8))
@@ -274,7 +317,8 @@ class Refusals(unittest.TestCase):
         self.model, self.sample = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8)), torch.randn(4, 8)
 
     def test_no_loss(self):
-        self.refused("the model returns a tensor of shape (4, 8), and no loss; hand loss_fn=...", self.model, self.sample)
+        self.refused("the model returns a tensor of shape (4, 8), and no loss; hand loss_fn=...", self.model,
+                     self.sample)
         self.refused("loss_fn returns nothing, and no loss", self.model, self.sample, lambda result: None)
 
     def test_no_parameters(self):
@@ -290,13 +334,14 @@ class Refusals(unittest.TestCase):
         self.refused("device is 'fast', and must be one of PyTorch's", self.model, self.sample, square, device="fast")
         self.refused("device is 'meta'; times are taken on", self.model, self.sample, square, device="meta")
         self.refused("clock is 'sun'", self.model, self.sample, square, clock="sun")
+        self.refused("stages is 3, and must be a whole number from 1 to 2", self.model, self.sample, square, stages=3)
         self.refused("repeats is 0", self.model, self.sample, square, repeats=0)
 
     def test_models_that_are_none(self):
         self.refused("model is a str, and must be a torch.nn.Module", "resnet", self.sample)
-        self.refused("the model is compiled as a whole", torch.compile(self.model, backend="eager"), self.sample, square)
+        self.refused("the model is compiled as a whole", torch.compile(self.model, backend="eager"), self.sample,
+                     square)
 
 
 if __name__ == "__main__":
-    torch.set_num_threads(1)
     unittest.main()

@@ -1,9 +1,11 @@
 """From times and bytes of parts to the profile document (docs/formats/profile.md)."""
 
+from dataclasses import dataclass
 from typing import Any, Dict, List, Set, Tuple
 
 import torch
 
+from .leaves import uncompiled
 from .memory import Bytes, bytes_of
 from .parts import Part, Parts
 from .times import Times, spread
@@ -22,7 +24,7 @@ def dtype_of(parts: Parts) -> str:
 
 def kind_of(part: Part) -> str:
     """Classes of what it calls, each once."""
-    classes = [type(getattr(step.call, "_orig_mod", step.call)).__name__ for step in part.steps if step.leaf is not None]
+    classes = [type(uncompiled(step.call)).__name__ for step in part.steps if step.leaf is not None]
     return ", ".join(dict.fromkeys(classes)) or "functions"
 
 
@@ -43,8 +45,22 @@ def shape_of(parameter: torch.nn.Parameter) -> List[int]:
     return [rows, max(1, parameter.numel() // max(1, rows))]
 
 
-def times_of(times: Times, place: int) -> Dict[str, Any]:
-    spreads = {phase: spread(samples[place]) for phase, samples in times.samples.items()}
+@dataclass
+class Dispatch:
+    """What the runtime takes for an action, `ns`, of each of `stages` stages. A document has no place for what a stage
+    pays once, so that layers share it, alike: a stage of an average number of layers has it just once."""
+
+    stages: int
+    ns: int
+
+    def share(self, layers: int) -> int:
+        return self.ns * self.stages // layers
+
+
+def times_of(times: Times, place: int, share: int) -> Dict[str, Any]:
+    """Medians and spreads; `share` of the runtime's time is added to each but R, which is within a backward."""
+    spreads = {phase: [ns + share if samples[place] and phase != "recompute" else ns for ns in spread(samples[place])]
+               for phase, samples in times.samples.items()}
     found = {f"{phase}_ns": spreads[phase][1] for phase in spreads}
     if place in times.unsplit:  # halves are a guess
         found["backward_weight_ns"] = found["backward_ns"] // 2
@@ -65,8 +81,8 @@ def handed_on(parts: Parts, books: List[Bytes], source: int, reader: int) -> int
 
 
 def layer_of(parts: Parts, books: List[Bytes], times: Times, flops: List[int], place: int, mine: list,
-             kept: Set[int]) -> Dict[str, Any]:
-    part, book, found = parts[place], books[place], times_of(times, place)
+             kept: Set[int], share: int) -> Dict[str, Any]:
+    part, book, found = parts[place], books[place], times_of(times, place, share)
     spreads = found.pop("spread")
     layer = {"name": part.name, "kind": kind_of(part), **found}
     layer.update({
@@ -90,11 +106,12 @@ def layer_of(parts: Parts, books: List[Bytes], times: Times, flops: List[int], p
 
 
 def document_of(parts: Parts, books: List[Bytes], times: Times, flops: List[int], head: Dict[str, Any],
-                source: Dict[str, Any], notes: str) -> Dict[str, Any]:
+                source: Dict[str, Any], dispatch: Dispatch, notes: str) -> Dict[str, Any]:
     """The document; `head` has model and micro_batch, `source` device, clock and repeats."""
     kept = {value for book in books for value in book.kept_inputs}
     owned = owned_parameters(parts)
-    layers = [layer_of(parts, books, times, flops, place, owned[place], kept) for place in range(len(parts))]
+    share = dispatch.share(len(parts))
+    layers = [layer_of(parts, books, times, flops, place, owned[place], kept, share) for place in range(len(parts))]
     document = {
         "format": "weir.profile",
         "version": 4,  # recompute_ns
@@ -105,7 +122,7 @@ def document_of(parts: Parts, books: List[Bytes], times: Times, flops: List[int]
             "how": "measured",
             **source,
             "sum_ns": sum(layer["forward_ns"] + layer["backward_ns"] for layer in layers),
-            "whole_ns": spread(times.whole)[1],
+            "whole_ns": spread(times.whole)[1] + 2 * dispatch.stages * dispatch.ns,  # its F and its B, of each stage
             "backward_split": "assumed" if times.unsplit else "measured",
         },
         "layers": layers,

@@ -157,8 +157,9 @@ class Bookkeeper:
         gc.collect()
         book.held = self.kept_of(place, inputs)
         for group in groups:
-            for tensor in [tensor for grads in group.get("grads") or [] for tensor in grads or () if tensor is not None]:
-                book.held[storage_of(tensor)] = rounded(tensor.untyped_storage().nbytes())
+            for tensor in [tensor for grads in group.get("grads") or [] for tensor in grads or ()]:
+                if tensor is not None:
+                    book.held[storage_of(tensor)] = rounded(tensor.untyped_storage().nbytes())
 
     def kept_of(self, place: int, inputs: Set[int]) -> Dict[int, int]:
         return {storage: size for storage, size in self.alive(place).items()

@@ -152,7 +152,8 @@ class Parts:
         others = {value for place, rest in enumerate(self.ranges) if place not in places
                   for step in rest for value in step.reads()}
         needed = others.union(self.result)
-        hands_on = [value for step in steps for value in step.makes() if value in needed] + (self.result if last else [])
+        hands_on = [value for step in steps for value in step.makes() if value in needed]
+        hands_on += self.result if last else []
         name = self.cuts[places[0]][0]
         return Part(name, steps, list(dict.fromkeys(reads)), list(dict.fromkeys(hands_on)), self.names)
 

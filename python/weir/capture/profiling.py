@@ -13,7 +13,8 @@ from torch.utils import _pytree as pytree
 from torch.utils.flop_counter import FlopCounterMode
 
 from .clock import clock_for
-from .document import document_of
+from .dispatch import measure_dispatch
+from .document import Dispatch, document_of
 from .errors import refusal
 from .leaves import uncompiled
 from .memory import count_bytes
@@ -25,7 +26,8 @@ from .times import Times, measure_times
 
 def profile(model: Any, sample: Any, loss_fn: Optional[Callable] = None, target: Any = None, *,
             depth: Optional[int] = None, split_at: Optional[Sequence[str]] = None, device: Any = None,
-            repeats: int = 20, name: Optional[str] = None, clock: Optional[str] = None) -> Any:
+            repeats: int = 20, name: Optional[str] = None, clock: Optional[str] = None,
+            stages: Optional[int] = None) -> Any:
     """Measures a model's layers: F, B, I, W and R in ns, and what each keeps and borrows in bytes.
 
     model    an nn.Module, or a list of modules that run one after the other; in the mode in which it trains
@@ -34,6 +36,8 @@ def profile(model: Any, sample: Any, loss_fn: Optional[Callable] = None, target:
     depth, split_at  how fine the layers are (weir.capture.parts)
     device   where to run; the model is moved there. As it stands, where the model is
     repeats  samples of each time
+    stages   of the plan to come, if PyTorch's runtime will run it on CPUs: what that takes for an action beside the
+             layers' work (some 0.5 ms over gloo) is then measured in two processes, and shared among the layers
     clock    "thread_cpu" or "wall" on a CPU; as it stands, the thread's own time if PyTorch computes with one thread
 
     Autocast and compiled modules are measured as they run: call it inside `with torch.autocast(...)`. Parameters,
@@ -45,6 +49,7 @@ def profile(model: Any, sample: Any, loss_fn: Optional[Callable] = None, target:
     place = torch.device(device_kind(model))
     with without_cache(model), left_as_it_was(model), gradients_kept(model):
         whole = parts(model, sample, depth=depth, split_at=split_at)
+        dispatch = dispatch_of(whole, stages, place)
         loss = Loss(whole, loss_fn, target)
         replay = Replay(whole, sample, loss)
         add_gradients(model)
@@ -55,7 +60,18 @@ def profile(model: Any, sample: Any, loss_fn: Optional[Callable] = None, target:
         times = measure_times(replay, watch, lambda: loss(model(*args, **kwargs)).backward(), repeats)
     head = {"model": name or type(model).__name__, "micro_batch": micro_batch_of(whole, sample)}
     source = {"device": device_name(place), "clock": watch.name, "repeats": repeats}
-    return as_profile(document_of(whole, books, times, flops, head, source, notes_of(whole, times, place)))
+    notes = notes_of(whole, times, place, dispatch)
+    return as_profile(document_of(whole, books, times, flops, head, source, dispatch, notes))
+
+
+def dispatch_of(whole: Parts, stages: Optional[int], place: torch.device) -> Dispatch:
+    if stages is None:
+        return Dispatch(0, 0)
+    if isinstance(stages, bool) or not isinstance(stages, int) or not 1 <= stages <= len(whole):
+        raise refusal(f"stages is {stages!r}, and must be a whole number from 1 to {len(whole)}, the layers")
+    if place.type != "cpu":
+        raise refusal("stages: what PyTorch's runtime takes for an action is timed over gloo, on CPUs; leave it out")
+    return Dispatch(stages, measure_dispatch())
 
 
 def as_profile(document: Dict[str, Any]) -> Any:
@@ -78,8 +94,8 @@ def as_module(model: Any) -> nn.Module:
 
 def check(model: nn.Module, repeats: int) -> None:
     if uncompiled(model) is not model:
-        raise refusal("the model is compiled as a whole, and a graph over all layers cannot be cut; hand over the model "
-                      "itself, with its blocks compiled (for block in model.blocks: block.compile())")
+        raise refusal("the model is compiled as a whole, and a graph over all layers cannot be cut; hand over the "
+                      "model itself, with its blocks compiled (for block in model.blocks: block.compile())")
     if not any(parameter.requires_grad for parameter in model.parameters()):
         raise refusal("the model has no parameters that need gradients, so there is nothing to train and to cut")
     if isinstance(repeats, bool) or not isinstance(repeats, int) or repeats < 1:
@@ -96,8 +112,8 @@ def moved(model: nn.Module, sample: Any, target: Any, device: Any) -> tuple:
     if place.type not in ("cpu", "cuda"):
         raise refusal(f"device is {device!r}; times are taken on 'cpu' and on 'cuda'")
     if place.type == "cuda" and not torch.cuda.is_available():
-        raise refusal(f"device is {device!r}, but PyTorch finds no GPU here (torch.cuda.is_available() is False); profile "
-                      "where there is one, or on device='cpu'")
+        raise refusal(f"device is {device!r}, but PyTorch finds no GPU here (torch.cuda.is_available() is False); "
+                      "profile where there is one, or on device='cpu'")
     if place.type == "cuda":
         torch.cuda.set_device(place)
 
@@ -158,12 +174,15 @@ def device_name(place: torch.device) -> str:
     return f"cpu: {processor}, {threads} thread{'s' if threads > 1 else ''}, PyTorch {torch.__version__}"
 
 
-def notes_of(whole: Parts, times: Times, place: torch.device) -> str:
+def notes_of(whole: Parts, times: Times, place: torch.device, dispatch: Dispatch) -> str:
     """What a reader of the numbers should know, a sentence each."""
     notes = []
     if times.warm:
         notes.append(f"Each layer alone, with warm caches, the layers add up to {min(times.warm)} to {max(times.warm)} "
                      "ns; sum_ns is in place, behind the others.")
+    if dispatch.stages:
+        notes.append(f"PyTorch's runtime takes {dispatch.ns} ns for an action; of {dispatch.stages} stages, each layer "
+                     f"has {dispatch.share(len(whole))} of it in F, B, I and W.")
     if times.unsplit:
         place_of, reason = next(iter(times.unsplit.items()))
         notes.append(f"PyTorch cannot split the backward of {len(times.unsplit)} layers, the first of them "
