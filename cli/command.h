@@ -33,6 +33,7 @@ extern const struct command command_bottleneck;
 extern const struct command command_explain;
 extern const struct command command_sweep;
 extern const struct command command_compare;
+extern const struct command command_export;
 extern const struct command command_verify;
 extern const struct command command_train;
 

@@ -100,6 +100,8 @@ static struct row {
     { "weir sweep profile.json -c two.json -m 4 --budget 100 --tied apart" },
     { "weir bottleneck profile.json --model pipedream -c two.json -m 4 --budget 500" },
     { "weir bottleneck piper.profile.json --model tps -c piper.cluster.json --plan loads.json" },
+    { "weir export deepspeed plan.json --profile profile.json" },
+    { "weir export torchtitan nano.plan.json" },
     { "weir schedule zb-v -p 2 -m 3 --lowered --format csv" },
     { "weir schedule search -p 2 -m 3 --cost costs.json" },
     { "weir check lowered.json --sends eager:1 --channels shared" },

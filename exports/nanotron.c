@@ -1,0 +1,118 @@
+// nanotron: a part of its YAML, and the costs by which it cuts.
+//
+// It has no list of layers. It gives each kind of module a cost, adds them up along the model, and moves on to the next
+// of P ranks behind the first module at which the sum is above its rank's part of the total:
+//
+//     costs     embedding e, each of N layers d, head h       T = e + N d + h
+//     rank r    ends behind layer b if  e + b d > T (r + 1) / P >= e + (b - 1) d
+//
+// So first and last stage may be shorter or longer, and those between differ by a layer at most. Which e and h
+// give the plan's cuts, if any do, is looked for with d = COST; else the plan is rounded to those of e = h = 0.
+
+#include "exports/words.h"
+
+enum { COST = 120 };  // of a layer: many small numbers divide it
+
+struct costs {
+    uint64_t embedding, head;
+};
+
+// The whole costs e for which a sum of T ends rank r behind b layers are [least, most].
+static void narrow(uint64_t total, uint32_t ranks, uint32_t r, uint32_t blocks, int64_t *least, int64_t *most)
+{
+    const int64_t part = (int64_t)(total * (r + 1) / ranks);  // a whole number is above T (r + 1) / P from part + 1 on
+    const int64_t from = part + 1 - (int64_t)blocks * COST, to = from + COST - 1;
+    *least = from > *least ? from : *least;
+    if (blocks > 0)  // the embedding itself may be as large as it likes
+        *most = to < *most ? to : *most;
+}
+
+// The model's blocks in front of the end of a stage.
+static uint32_t blocks_before_end(const struct export *export, uint32_t stage)
+{
+    const uint32_t cut = export->cuts[stage + 1];
+    return cut < export->outline.count ? export->outline.units[cut].number : export->outline.blocks;
+}
+
+// The costs of the smallest total that give the cuts of the export; false where there are none.
+static bool find_costs(const struct export *export, struct costs *costs)
+{
+    const uint64_t blocks = (uint64_t)export->outline.blocks * COST;
+    for (uint64_t total = blocks; total <= blocks * export->stages; total++) {
+        int64_t least = 0, most = (int64_t)(total - blocks);
+        for (uint32_t r = 0; r + 1 < export->stages && least <= most; r++)
+            narrow(total, export->stages, r, blocks_before_end(export, r), &least, &most);
+        if (least <= most) {
+            *costs = (struct costs){ (uint64_t)least, total - blocks - (uint64_t)least };
+            return true;
+        }
+    }
+    return false;
+}
+
+// Cuts as nanotron makes them where embedding and head cost nothing.
+static void cut_evenly(struct export *export)
+{
+    const uint32_t blocks = export->outline.blocks, input = export->outline.units[0].kind == UNIT_INPUT;
+    for (uint32_t r = 0; r + 1 < export->stages; r++) {
+        const uint64_t part = (uint64_t)blocks * (r + 1) / export->stages;  // layers whose sum is not above it
+        export->cuts[r + 1] = input + (uint32_t)part + 1;
+    }
+}
+
+static bool fit(struct export *export, struct error *error)
+{
+    struct costs costs;
+    if (export->micro_batches + 1 < export->ranks)
+        return error_set_kind(error, ERROR_ANSWER,
+                              "nanotron wants at least a micro-batch for each rank but one: %u, not %u",
+                              export->ranks - 1, export->micro_batches);
+    if (export->stages > 1 && !find_costs(export, &costs)) {
+        if (export->outline.blocks <= export->stages)
+            return error_set_kind(error, ERROR_ANSWER, "nanotron cuts nowhere near these cuts");
+        cut_evenly(export);
+    }
+    uint32_t blocks = 0;
+    for (uint32_t s = 0; s < export->stages; s++)
+        blocks += export_blocks_again(export, s);
+    if (!again_is(export, AGAIN_NONE, 0) && blocks > 0)
+        again_is(export, AGAIN_FIRST, UINT32_MAX);
+    return true;
+}
+
+static void write_costs(struct export *export, const struct costs *costs)
+{
+    text_add(export->text,
+             "\n# nanotron cuts by what its modules cost. In front of what builds a Llama, in Python:\n"
+             "#   from nanotron.models import llama\n"
+             "#   llama.LlamaModel.get_block_compute_costs = lambda self: {\n"
+             "#       llama.Embedding: %llu, llama.LlamaDecoderLayer: %d, llama.TensorParallelColumnLinear: %llu}\n",
+             (unsigned long long)costs->embedding, COST, (unsigned long long)costs->head);
+}
+
+static bool write(struct export *export, struct error *error)
+{
+    struct costs costs = { 0 };
+    const uint64_t samples = export_micro_batch(export);
+    if (export->stages > 1 && !find_costs(export, &costs))
+        return error_set_kind(error, ERROR_ANSWER, "nanotron cuts nowhere near these cuts");
+    if (export->again.kind != AGAIN_NONE)
+        export_say(export, "recompute_layer is a key of nanotron's later than 0.4, which has none for recomputation.");
+    if (samples == 0)
+        export_say(export, "tokens.micro_batch_size is the profile's to say (--profile).");
+    export_heading(export, "#");
+    text_add(export->text, "parallelism:\n  dp: %u\n  pp: %u\n  tp: 1\n  pp_engine: %s\n", export->pipelines,
+             export->ranks, export->schedule);
+    if (export->again.kind != AGAIN_NONE)
+        text_add(export->text, "  recompute_layer: true\n");
+    text_add(export->text, "tokens:\n  batch_accumulation_per_replica: %u\n", export->micro_batches);
+    if (samples > 0)
+        text_add(export->text, "  micro_batch_size: %llu\n", (unsigned long long)samples);
+    if (export->stages > 1)
+        write_costs(export, &costs);
+    return true;
+}
+
+static const struct schedule_word schedules[] = { { "1f1b", "1f1b" }, { "gpipe", "afab" }, { 0 } };
+
+const struct export_words nanotron_words = { GRAIN_BLOCKS, schedules, false, fit, write };

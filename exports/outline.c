@@ -1,0 +1,175 @@
+#include "exports/outline.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/shown.h"
+
+// --- numbers in names -------------------------------------------------------------------
+
+// The first part of a name that numbers its layer: what stands in front of the number, and the number.
+struct numbered {
+    size_t before;  // bytes; the same in all blocks
+    uint32_t number;
+};
+
+// A number of at most six digits that ends a part: more blocks than that no model has.
+static bool part_is_numbered(const char *name, size_t from, size_t end, struct numbered *numbered)
+{
+    size_t at = from;
+    while (at < end && (isalpha((unsigned char)name[at]) || name[at] == '_' || name[at] == '-'))
+        at++;
+    const size_t digits = end - at;
+    if (digits == 0 || digits > 6)
+        return false;
+    *numbered = (struct numbered){ .before = at };
+    for (; at < end; at++) {
+        if (!isdigit((unsigned char)name[at]))
+            return false;
+        numbered->number = 10 * numbered->number + (uint32_t)(name[at] - '0');
+    }
+    return true;
+}
+
+static bool name_is_numbered(const char *name, struct numbered *numbered)
+{
+    for (size_t from = 0, end; name[from]; from = end + (name[end] != '\0')) {
+        end = from + strcspn(name + from, "./");
+        if (part_is_numbered(name, from, end, numbered))
+            return true;
+    }
+    return false;
+}
+
+// --- units ------------------------------------------------------------------------------
+
+static bool begin(struct outline *outline, const struct plan *plan, struct error *error)
+{
+    *outline = (struct outline){ .layer_count = plan->stages[plan->stage_count - 1].end };
+    outline->layers = calloc((size_t)outline->layer_count + 1, sizeof outline->layers[0]);
+    outline->units = calloc((size_t)outline->layer_count + 3, sizeof outline->units[0]);
+    if (!outline->layers || !outline->units)
+        return error_no_memory(error, "the units of a plan");
+    for (size_t s = 0; s < plan->stage_count; s++)
+        for (uint32_t l = plan->stages[s].first; l < plan->stages[s].end; l++)
+            outline->layers[l] = plan->stages[s].layers[l - plan->stages[s].first];
+    return true;
+}
+
+void outline_clear(struct outline *outline)
+{
+    free(outline->layers);
+    free(outline->units);
+    *outline = (struct outline){ 0 };
+}
+
+static void add_unit(struct outline *outline, enum unit_kind kind, uint32_t first, uint32_t end)
+{
+    outline->units[outline->count++] = (struct unit){ first, end, kind, outline->blocks };
+    outline->blocks += kind == UNIT_BLOCK;
+}
+
+// What stands before or behind the blocks.
+static void add_ends(struct outline *outline, enum grain grain, enum unit_kind kind, uint32_t first, uint32_t end)
+{
+    if (grain == GRAIN_BLOCKS && first < end)
+        add_unit(outline, kind, first, end);
+    for (uint32_t l = first; grain == GRAIN_MODULES && l < end; l++)
+        add_unit(outline, kind, l, l + 1);
+}
+
+static bool refuse_layer(const struct outline *outline, uint32_t layer, const char *why, struct error *error)
+{
+    return error_set_kind(error, ERROR_ANSWER, "layer \"%.60s\" %s, so that names do not tell which layers are one of"
+                          " the framework's: --units says how many layers each has", outline->layers[layer], why);
+}
+
+// The end of the block that begins at `layer`, whose first number is known; its layers follow each other.
+static uint32_t block_end(const struct outline *outline, uint32_t layer, const struct numbered *of)
+{
+    const char *name = outline->layers[layer];
+    for (struct numbered next; ++layer < outline->layer_count;)
+        if (!name_is_numbered(outline->layers[layer], &next) || next.number != of->number || next.before != of->before
+            || strncmp(outline->layers[layer], name, of->before) != 0)
+            break;
+    return layer;
+}
+
+static bool add_blocks(struct outline *outline, uint32_t *at, struct error *error)
+{
+    const char *first = outline->layers[*at];
+    struct numbered now, last = { 0 };
+    for (bool is_first = true; *at < outline->layer_count && name_is_numbered(outline->layers[*at], &now);
+         is_first = false) {
+        if (!is_first && (now.before != last.before || strncmp(outline->layers[*at], first, now.before) != 0))
+            return refuse_layer(outline, *at, "begins another row of numbered layers", error);
+        if (!is_first && now.number != last.number + 1)
+            return refuse_layer(outline, *at, "is not of the block behind the one before it", error);
+        const uint32_t end = block_end(outline, *at, &now);
+        add_unit(outline, UNIT_BLOCK, *at, end);
+        last = now;
+        *at = end;
+    }
+    return true;
+}
+
+bool outline_by_name(struct outline *outline, const struct plan *plan, enum grain grain, struct error *error)
+{
+    if (!begin(outline, plan, error))
+        return false;
+    struct numbered numbered;
+    uint32_t at = 0;
+    for (; grain <= GRAIN_LAYERS && at < outline->layer_count; at++)
+        add_unit(outline, UNIT_BLOCK, at, at + 1);
+    if (grain <= GRAIN_LAYERS)
+        return true;
+    while (at < outline->layer_count && !name_is_numbered(outline->layers[at], &numbered))
+        at++;
+    if (at == outline->layer_count)
+        return refuse_layer(outline, 0, "has no number, and none behind it has one", error);
+    add_ends(outline, grain, UNIT_INPUT, 0, at);
+    if (!add_blocks(outline, &at, error))
+        return false;
+    for (uint32_t l = at; l < outline->layer_count; l++)
+        if (name_is_numbered(outline->layers[l], &numbered))
+            return refuse_layer(outline, l, "has a number, but stands behind layers without one", error);
+    add_ends(outline, grain, UNIT_OUTPUT, at, outline->layer_count);
+    return true;
+}
+
+bool outline_by_hand(struct outline *outline, const struct plan *plan, enum grain grain, const uint32_t *counts,
+                     size_t count, struct error *error)
+{
+    const bool has_ends = grain != GRAIN_LAYERS;
+    uint64_t sum = 0;
+    if (!begin(outline, plan, error))
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        const bool is_end = has_ends && (i == 0 || i + 1 == count);
+        sum += counts[i];
+        if (counts[i] == 0 && !is_end)
+            return error_set(error, "--units: unit %zu has no layer", i);
+    }
+    if (sum != outline->layer_count)
+        return error_set(error, "--units: names %llu layers, but the plan has %u", (unsigned long long)sum,
+                         outline->layer_count);
+    if (has_ends && count < 3)
+        return error_set(error, "--units: has %zu numbers, but there are an input, an output and blocks", count);
+    uint32_t at = 0;
+    for (size_t i = 0; i < count; at += counts[i++])
+        if (has_ends && (i == 0 || i + 1 == count))
+            add_ends(outline, grain, i == 0 ? UNIT_INPUT : UNIT_OUTPUT, at, at + counts[i]);
+        else
+            add_unit(outline, UNIT_BLOCK, at, at + counts[i]);
+    return true;
+}
+
+void outline_write_layers(const struct outline *outline, uint32_t first, uint32_t end, struct text *text)
+{
+    shown_add_cell(text, outline->layers[first], 0, 60);
+    if (end - first > 1) {
+        text_add(text, " .. ");
+        shown_add_cell(text, outline->layers[end - 1], 0, 60);
+    }
+}
