@@ -1,0 +1,87 @@
+"""PyTorch's runtime for a pipe: its own schedule class where that has the very order, and else its CSV runtime.
+
+In a profiler's trace every class but one says which action it runs; Schedule1F1B does not, so NamedStage does it.
+`weir simulate --trace` reads them all.
+"""
+
+import tempfile
+from collections.abc import Callable, Sequence
+from typing import Any, Optional
+
+from torch.distributed import pipelining
+from torch.distributed.pipelining import schedules
+from torch.profiler import record_function
+
+from .pipes import Pipe
+
+_OWN = {"gpipe": pipelining.ScheduleGPipe, "1f1b": pipelining.Schedule1F1B,
+        "interleaved": pipelining.ScheduleInterleaved1F1B, "looped-bfs": pipelining.ScheduleLoopedBFS,
+        "interleaved-zb": pipelining.ScheduleInterleavedZeroBubble, "zb-v": pipelining.ScheduleZBVZeroBubble,
+        "dualpipev": schedules.ScheduleDualPipeV, "forward-only": schedules._ScheduleForwardOnly}
+
+
+class NamedStage(pipelining.PipelineStage):
+    """A stage that can be told to call its forwards and backwards by their names: PP:0F1, PP:0B1."""
+
+    says_actions = False
+
+    def forward_one_chunk(self, fwd_chunk_id: int, *args: Any, **kwargs: Any) -> Any:
+        if not self.says_actions:
+            return super().forward_one_chunk(fwd_chunk_id, *args, **kwargs)
+        with record_function(f"PP:{self.stage_index}F{fwd_chunk_id}"):
+            return super().forward_one_chunk(fwd_chunk_id, *args, **kwargs)
+
+    def backward_one_chunk(self, bwd_chunk_id: int, *args: Any, **kwargs: Any) -> Any:
+        if not self.says_actions:
+            return super().backward_one_chunk(bwd_chunk_id, *args, **kwargs)
+        with record_function(f"PP:{self.stage_index}B{bwd_chunk_id}"):
+            return super().backward_one_chunk(bwd_chunk_id, *args, **kwargs)
+
+
+def make_runtime(name: str, pipe: Pipe, stages: Sequence[NamedStage], loss_fn: Optional[Callable]) -> Any:
+    """The schedule object of PyTorch whose step does what the pipe says. It leaves gradients unscaled."""
+    own = _own_runtime(name, pipe, stages, loss_fn)
+    for stage in stages:
+        stage.says_actions = isinstance(own, pipelining.Schedule1F1B)
+    if own is not None:
+        return own
+    runtime = schedules._PipelineScheduleRuntime(list(stages), len(pipe.micro_batches), loss_fn=loss_fn,
+                                                 scale_grads=False)
+    with tempfile.NamedTemporaryFile("w", suffix=".csv", newline="") as file:
+        file.write(pipe.csv)
+        file.flush()
+        runtime._load_csv(file.name, format="compute_only")
+    return runtime
+
+
+def _own_runtime(name: str, pipe: Pipe, stages: Sequence[NamedStage], loss_fn: Optional[Callable]) -> Any:
+    """PyTorch's class of that name, if its order is the pipe's: compared, since classes differ between releases."""
+    maker = _OWN.get(name)
+    if maker is None:
+        return None
+    single = issubclass(maker, schedules.PipelineScheduleSingle)
+    if single and len(pipe.rank_of) != len(pipe.ranks):
+        return None
+    try:
+        own = maker(stages[0] if single else list(stages), len(pipe.micro_batches), loss_fn=loss_fn, scale_grads=False)
+    except ValueError:  # numbers of micro-batches or stages that this class does not take
+        return None
+    return own if _order_of(own, pipe) == pipe.cells() else None
+
+
+def _order_of(own: Any, pipe: Pipe) -> list[list[str]]:
+    ranks, micro_batches = range(len(pipe.ranks)), range(len(pipe.micro_batches))
+    if isinstance(own, schedules._ScheduleForwardOnly):  # which has no list of what it does
+        return [[f"{rank}F{number}" for number in micro_batches] for rank in ranks]
+    if isinstance(own, pipelining.Schedule1F1B):  # whose list (2.15) is not what it does: the last rank's F0 is missing
+        return [_order_of_1f1b(rank, len(ranks), len(micro_batches)) for rank in ranks]
+    return [[str(action) for action in own.pipeline_order[rank] if action is not None and action.is_compute_op]
+            for rank in ranks]
+
+
+def _order_of_1f1b(rank: int, ranks: int, micro_batches: int) -> list[str]:
+    forwards = [f"{rank}F{number}" for number in range(micro_batches)]
+    order = forwards[:ranks - rank]  # which fill the pipe
+    for number in range(micro_batches):
+        order += [f"{rank}B{number}", *forwards[ranks - rank + number:][:1]]
+    return order

@@ -1,0 +1,135 @@
+"""One stage of a pipeline as a module: its layers, and the care that PyTorch's runtime needs at a cut."""
+
+import contextlib
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+from .flow import Run, StageFlow
+
+
+class _Enter(torch.autograd.Function):
+    """Received tensors, no longer leaves, so that they may be handed on. Their gradients leave as messages can be:
+
+    in one piece of memory.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, *values: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        ctx.set_materialize_grads(False)
+        return tuple(value.detach() for value in values)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> tuple[Any, ...]:
+        return tuple(None if gradient is None else gradient.contiguous() for gradient in gradients)
+
+
+class _Leave(torch.autograd.Function):
+    """Outputs, all of one node of the graph.
+
+    PyTorch's split backward finds a weight's gradient only where its way to the outputs meets that of an input. Here
+    all ways meet. And between I and W it detaches outputs in place, which nothing that W reads may be: these are
+    nobody's input.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, *values: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        ctx.set_materialize_grads(False)
+        return tuple(value.detach() for value in values)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> tuple[Any, ...]:
+        return gradients
+
+
+def _through(function: Any, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """The tensors, those that want a gradient through a function of autograd."""
+    through = list(tensors)
+    places = [place for place, tensor in enumerate(tensors) if tensor.requires_grad]
+    if places and torch.is_grad_enabled():
+        for place, tensor in zip(places, function.apply(*(tensors[place] for place in places))):
+            through[place] = tensor
+    return through
+
+
+class RunModule(nn.Module):
+    """Parts that are done together, and done again for their backward where the plan says so."""
+
+    def __init__(self, run: Run, needed: Collection[int], changed: Mapping[str, Collection[int]]):
+        super().__init__()
+        self.parts, self.recomputed = run.parts, run.recomputed
+        self.layers = nn.ModuleList(part.module for part in run.parts)
+        made = [value for part in run.parts for value in part.outputs]
+        self.reads = tuple(dict.fromkeys(value for part in run.parts for value in part.inputs if value not in made))
+        self.makes = tuple(value for value in made if value in needed)
+        self.needed = needed_behind([part.inputs for part in run.parts], self.makes)
+        # What is run again must find its inputs as they were, so those that are changed in place are copied first.
+        self.copied = {value for part in run.parts for value in changed[part.name]} if run.recomputed else set()
+
+    def forward(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        if self.recomputed and torch.is_grad_enabled():
+            contexts = (contextlib.nullcontext(), _BuffersKept(self))
+            return checkpoint(self._run, *tensors, use_reentrant=False, context_fn=lambda: contexts)
+        return self._run(*tensors)
+
+    def _run(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        at = {value: tensor.clone() if value in self.copied else tensor for value, tensor in zip(self.reads, tensors)}
+        del tensors
+        for part, layer, needed in zip(self.parts, self.layers, self.needed):
+            at.update(zip(part.outputs, layer(*(at[value] for value in part.inputs))))
+            at = {value: at[value] for value in at if value in needed}
+        return tuple(at[value] for value in self.makes)
+
+
+class _BuffersKept:
+    """What is run again has been counted before: running means and the like stay as they are.
+
+    It can be entered again and again: PyTorch's split backward recomputes for I, and once more for W.
+    """
+
+    def __init__(self, module: nn.Module):
+        self._module = module
+        self._before: list[tuple[torch.Tensor, torch.Tensor]] = []
+
+    def __enter__(self) -> None:
+        self._before = [(buffer, buffer.detach().clone()) for buffer in self._module.buffers()]
+
+    def __exit__(self, *_: Any) -> None:
+        with torch.no_grad():
+            for buffer, value in self._before:
+                if not torch.equal(buffer, value):
+                    buffer.copy_(value)
+        self._before = []
+
+
+def needed_behind(reads: Sequence[Collection[int]], returned: Collection[int]) -> list[set[int]]:
+    """For each of these in turn, what those behind it read and what is returned in the end."""
+    needed = [set(returned)]
+    for of_one in reversed(reads):
+        needed.insert(0, needed[0].union(of_one))
+    return needed[1:]
+
+
+class StageModule(nn.Module):
+    """A stage of a pipeline: takes the tensors that cross the cut in front, returns those that cross the one behind."""
+
+    def __init__(self, flow: StageFlow, is_last: bool, splits_backward: bool, changed: Mapping[str, Collection[int]]):
+        super().__init__()
+        self.number, self.is_last = flow.number, is_last
+        self.received, self.returned = flow.received, flow.returned
+        self.splits_backward = splits_backward
+        self.needed = needed_behind([[value for part in run.parts for value in part.inputs] for run in flow.runs],
+                                    flow.returned)
+        self.runs = nn.ModuleList(RunModule(run, behind, changed) for run, behind in zip(flow.runs, self.needed))
+
+    def forward(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        at = dict(zip(self.received, _through(_Enter, tensors)))
+        del tensors
+        for run, needed in zip(self.runs, self.needed):
+            at.update(zip(run.makes, run(*(at[value] for value in run.reads))))
+            at = {value: at[value] for value in at if value in needed}
+        outputs = [at[value] if self.is_last else at[value].contiguous() for value in self.returned]
+        return tuple(_through(_Leave, outputs) if self.splits_backward else outputs)
