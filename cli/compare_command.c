@@ -186,7 +186,7 @@ static void write_result(const struct given *given, const struct exhibit *measur
     }
     const struct trace_summary *trace = &measured->trace;
     shown_add(text, "%s: ", comparison->schedule);
-    subject_write_shape(measured->simulation.ranks, trace->stages, trace->micro_batches, text);
+    schedule_write_shape(measured->simulation.ranks, trace->stages, trace->micro_batches, text);
     text_add(text, "; iteration %u of 0 to %u\n", trace->iteration, trace->iterations - 1);
     if (left_out)
         text_add(text, "the trace shows no updates: the plan's are left out as well\n");
