@@ -7,6 +7,7 @@
 
 #include "common/shown.h"
 #include "exports/fit.h"
+#include "schedules/csv.h"
 
 const struct export_format export_formats[] = {
     { "megatron", "Megatron-Core", "arguments: the layout of the pipeline, what is recomputed", &megatron_words },
@@ -82,6 +83,16 @@ uint64_t export_micro_batch(const struct export *export)
 struct schedule *export_order(const struct export *export, struct error *error)
 {
     return schedule_generate(export->plan->schedule, export->ranks, export->plan->chunks, export->micro_batches, error);
+}
+
+bool export_csv(const struct schedule *order, struct text *csv, struct error *error)
+{
+    struct csv_left_out left_out;
+    const struct csv_style style = { .dialect = CSV_TORCH_2_9 };
+    const bool good = csv_write(order, &style, csv, &left_out, error);
+    if (!good && error->kind == ERROR_INPUT)
+        error->kind = ERROR_ANSWER;  // the plan itself is in order
+    return good;
 }
 
 // --- what no format can say ---------------------------------------------------------------

@@ -53,8 +53,13 @@ static void write_ranks(struct export *export, const struct schedule *order)
 static bool write(struct export *export, struct error *error)
 {
     struct schedule *order = export_order(export, error);
-    if (!order)
+    struct text csv = { 0 };
+    const bool good = order && (export->schedule || export_csv(order, &csv, error));
+    text_clear(&csv);
+    if (!good) {
+        schedule_free(order);
         return false;
+    }
     if (!export->schedule)
         export_say(export,
                    "PyTorch has no schedule %s: let it load what `weir export pytorch-csv` writes of this plan.",

@@ -2,7 +2,6 @@
 // and none for a comment.
 
 #include "exports/words.h"
-#include "schedules/csv.h"
 
 static void say_stages(struct export *export)
 {
@@ -21,13 +20,9 @@ static void say_stages(struct export *export)
 
 static bool write(struct export *export, struct error *error)
 {
-    struct csv_left_out left_out;
-    const struct csv_style style = { .dialect = CSV_TORCH_2_9 };
     struct schedule *order = export_order(export, error);
-    const bool good = order && csv_write(order, &style, export->text, &left_out, error);
+    const bool good = order && export_csv(order, export->text, error);
     schedule_free(order);
-    if (order && !good && error->kind == ERROR_INPUT)
-        error->kind = ERROR_ANSWER;  // the plan itself is in order
     if (good)
         say_stages(export);
     return good;

@@ -9,7 +9,6 @@
 #include "common/json.h"
 #include "common/shown.h"
 #include "exports/words.h"
-#include "schedules/csv.h"
 
 static bool fit(struct export *export, struct error *error)
 {
@@ -107,12 +106,8 @@ static bool find_placement(struct export *export, const char **name, struct erro
     if (!order)
         return false;
     struct text csv = { 0 };
-    struct csv_left_out left_out;
-    const struct csv_style style = { .dialect = CSV_TORCH_2_9 };
     *name = is_placed(order, false) ? "PipelineScheduleMulti" : is_placed(order, true) ? "ZBVZeroBubble" : NULL;
-    bool good = csv_write(order, &style, &csv, &left_out, error);
-    if (!good && error->kind == ERROR_INPUT)
-        error->kind = ERROR_ANSWER;  // that nobody can be told so is no fault of the plan
+    bool good = export_csv(order, &csv, error);
     if (good && !*name)
         good = error_set_kind(error, ERROR_ANSWER,
                               "torchtitan has the stages of a rank round and round or on a V, but %s"

@@ -70,8 +70,9 @@ bool again_is_planned(struct export *export, enum again_kind kind);
 // The micro-batch in samples, 0 where it is not known; the first use says so.
 uint64_t export_micro_batch(const struct export *export);
 
-// The order of one pipeline.
+// The order of one pipeline; the same as PyTorch's CSV (ERROR_ANSWER where that has no way to say it).
 struct schedule *export_order(const struct export *export, struct error *error);
+bool export_csv(const struct schedule *order, struct text *csv, struct error *error);
 
 // --- what formats write -----------------------------------------------------------------
 
