@@ -1,6 +1,12 @@
-"""Real PyTorch models in: taken apart (parts), and measured part by part (profile)."""
+"""Real PyTorch models in: taken apart (parts), and measured part by part (profile).
 
+`recording` runs a model and writes down its steps, `leaves` says which modules stay whole, `parts` makes modules of
+ranges of steps. `replay` runs parts by themselves; `times` and `clock`, `memory` and `dispatch` measure them so;
+`document` puts the numbers together, `profiling` all of it.
+"""
+
+from .dispatch import measure_dispatch
 from .parts import Part, Parts, parts
 from .profiling import profile
 
-__all__ = ["Part", "Parts", "parts", "profile"]
+__all__ = ["Part", "Parts", "measure_dispatch", "parts", "profile"]
