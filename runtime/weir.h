@@ -51,7 +51,7 @@ bool weir_parse_time(const char *text, uint64_t *ns, struct weir_error *error);
 // For calls that take long: who is told how far they are, and how they are stopped. A call that is stopped
 // returns the best it has so far, which says `stopped`, or the error that there is nothing yet.
 struct weir_watch {
-    // "12 of 72 plans": some ten times a second at most, by one thread at a time, though not always the caller's. Or NULL.
+    // "12 of 72 plans": ten times a second at most, by one thread at a time, though not always the caller's. Or NULL.
     void (*progress)(void *self, const char *words);
     void *self;
     const volatile sig_atomic_t *stop;  // set it to 1 from anywhere, a signal handler too; or NULL
@@ -177,10 +177,10 @@ struct weir_planning {
     bool tied_apart;         // tied layers may be on different stages, under schedules that flush
     uint64_t memory_bytes;   // of each device, instead of what the cluster says
     // How states are held (docs/memory.md); for planning alone.
-    const char *shard;         // what replicas hold once between them: "none" (usual), "optimizer", "gradients", "weights"
+    const char *shard;   // what replicas hold once between them: "none" (usual), "optimizer", "gradients", "weights"
     bool optimizer_on_host, activations_on_host;
-    uint32_t window;           // layers of a stage with weights on the device; usual: all
-    uint64_t step_rate;        // bytes per second of an update; usual: it takes no time
+    uint32_t window;     // layers of a stage with weights on the device; usual: all
+    uint64_t step_rate;  // bytes per second of an update; usual: it takes no time
     // What the search may choose beyond cuts and recomputation; for planning alone but for the devices.
     bool choose_replicas, choose_devices, choose_fewer_devices, choose_variants;
     uint64_t budget;       // units of work; usual: a few seconds' worth
@@ -301,7 +301,7 @@ struct weir_pricing {
 struct weir_checking {
     uint32_t buffered_sends;  // per channel; usual: none, rendezvous
     bool grouped;             // messages that stand in a row go together
-    const char *receives;     // where they are put: "early" (of a compute order), "late", "timed"; usual: where they stand
+    const char *receives;     // where they are put: "early" (usual of a compute order), "late", "timed"
     bool shared_channels;     // all channels between two ranks share a communicator
     uint64_t memory_bytes;    // of each rank
     const struct weir_pricing *pricing;

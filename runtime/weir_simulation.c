@@ -23,7 +23,8 @@ static struct weir_simulation *create(struct error *error)
 static struct weir_simulation *finish(struct weir_simulation *simulation, bool good, struct error *reason,
                                       struct weir_error *error)
 {
-    if (good && schedule_simulate(simulation->schedule, NULL, simulation->network, &simulation->simulation, NULL, reason))
+    if (good
+        && schedule_simulate(simulation->schedule, NULL, simulation->network, &simulation->simulation, NULL, reason))
         return simulation;
     weir_simulation_free(simulation);
     tell(error, reason);
@@ -41,7 +42,8 @@ struct weir_simulation *weir_plan_simulate(const struct weir_plan *handle, struc
         simulation->network = simulation->schedule ? plan_network(plan, &reason) : NULL;
         simulation->capacity_bytes = simulation->network ? plan_capacities(plan, &reason) : NULL;
         good = simulation->capacity_bytes
-            && (plan->weights == WEIGHTS_FLUSH || plan_time(plan, simulation->network, &simulation->steady_ns, &reason));
+            && (plan->weights == WEIGHTS_FLUSH
+                || plan_time(plan, simulation->network, &simulation->steady_ns, &reason));
     }
     return finish(simulation, good, &reason, error);
 }

@@ -73,7 +73,8 @@ class Profiles(Case):
     def test_a_wrong_document_is_refused_in_weirs_words(self):
         wrong = numbers()
         wrong['layers'][2]['forward_ns'] = -1
-        self.refuses(re.compile(r'^mine: layers\[2\]\.forward_ns: '), 2, weir.Profile.from_json, json.dumps(wrong), 'mine')
+        self.refuses(re.compile(r'^mine: layers\[2\]\.forward_ns: '), 2, weir.Profile.from_json, json.dumps(wrong),
+                     'mine')
         self.refuses(re.compile('^the profile: '), 2, weir.Profile.from_json, 'no document')
         self.refuses(re.compile('^nowhere.json: cannot be read'), 2, weir.Profile.load, 'nowhere.json')
         self.refuses(re.compile('nowhere'), 3, profile().save, 'nowhere/profile.json')
@@ -95,7 +96,8 @@ class Plans(Case):
                                                 '--micro-batches=8', '--optimizer=sgd', '-o', '-'))
         self.assertEqual(weir.Plan.load('plan.json').text(), plan.text())
         self.assertEqual(weir_says('simulate', 'plan.json', '--json'), plan.simulate().json())
-        self.assertEqual(weir_says('explain', 'plan.json', '--profile=profile.json', '--json'), plan.explain(made).json())
+        self.assertEqual(weir_says('explain', 'plan.json', '--profile=profile.json', '--json'),
+                         plan.explain(made).json())
         self.assertIn('proved optimal', repr(plan))
         plan.check(made)
 
@@ -200,8 +202,8 @@ class Schedules(Case):
     def test_check_finds_what_cannot_run(self):
         good = weir.schedule('1f1b', ranks=2, micro_batches=2)
         self.assertTrue(good.check()['ok'])
-        for options in ({'sends': 'eager:2'}, {'sends': 'grouped'}, {'receives': 'late', 'sends': 'eager:1'}, {'channels': 'shared'},
-                        {'receives': 'timed', 'cost': '1us,1us,1us,1us'}):
+        for options in ({'sends': 'eager:2'}, {'sends': 'grouped'}, {'receives': 'late', 'sends': 'eager:1'},
+                        {'channels': 'shared'}, {'receives': 'timed', 'cost': '1us,1us,1us,1us'}):
             self.assertTrue(good.check(**options)['ok'], options)
         wrong = good.document
         wrong['actions'][0] = wrong['actions'][0].replace('0F0 ', '', 1)
@@ -218,7 +220,8 @@ class Schedules(Case):
     def test_costs_are_asked_for(self):
         made = weir.schedule('1f1b', ranks=2, micro_batches=2)
         self.refuses('the schedule has no costs: give F,I,W,C or a document of them', 2, made.simulate)
-        rows = {'format': 'weir.costs', 'version': 1, 'costs': [{'forward_ns': 1, 'backward_input_ns': 1, 'backward_weight_ns': 1}] * 3}
+        row = {'forward_ns': 1, 'backward_input_ns': 1, 'backward_weight_ns': 1}
+        rows = {'format': 'weir.costs', 'version': 1, 'costs': [row] * 3}
         self.refuses('costs: has costs of 3 stages, not of 2', 2, made.simulate, rows)
         self.refuses(re.compile('no schedule|"none"'), 2, weir.schedule, 'none', ranks=2, micro_batches=2)
 

@@ -36,7 +36,8 @@ class Wheel(unittest.TestCase):
         python = os.path.join('installed', 'bin', 'python')
         # Not even a shell is on its PATH, and all that it loads must be what the wheel brings.
         alone = {'PATH': os.path.abspath(os.path.join('installed', 'bin'))}
-        subprocess.run([python, '-m', 'pip', 'install', '--quiet', '--no-index', '--no-deps', made], check=True, env=alone)
+        subprocess.run([python, '-m', 'pip', 'install', '--quiet', '--no-index', '--no-deps', made], check=True,
+                       env=alone)
         said = subprocess.run([python, '-c', SCRIPT], check=True, env=alone, text=True, stdout=subprocess.PIPE,
                               input=json.dumps(numbers(4))).stdout
         self.assertEqual(said.splitlines()[0], 'True')

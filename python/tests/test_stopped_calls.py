@@ -68,7 +68,8 @@ print(rows.document["stopped"], any(row["outcome"] == "planned" for row in rows)
     def test_an_order_is_the_best_so_far(self):
         script = '''
 rows = [{"forward_ns": 50 + 37 * s % 100, "backward_input_ns": 50 + 53 * s % 100,
-         "backward_weight_ns": 50 + 71 * s % 100, "kept_forward_bytes": 100, "kept_weight_bytes": 40} for s in range(16)]
+         "backward_weight_ns": 50 + 71 * s % 100, "kept_forward_bytes": 100, "kept_weight_bytes": 40}
+        for s in range(16)]
 costs = {"format": "weir.costs", "version": 1, "latency_ns": 20, "costs": rows}
 found = weir.search(ranks=16, micro_batches=32, cost=costs, memory=1000, budget=30000000000, progress=progress)
 print(found.stopped, found.check()["ok"], found.bound_ns <= found.time_ns)'''

@@ -10,7 +10,7 @@ import json
 import os
 import shutil
 import sys
-from typing import Any, Iterable, Iterator, Mapping, Optional, Sequence, Union
+from typing import Any, Iterable, Iterator, Mapping, Optional, Sequence, TypeVar, Union
 
 from . import library
 from .library import Progress, WeirError, call, encode, numbers, run, size, take_text, time_ns, whole
@@ -33,23 +33,8 @@ def _document(given: Union[str, Document, None]) -> Optional[bytes]:
     return encode(given) if given is None or isinstance(given, str) else json.dumps(given).encode()
 
 
-class _Document(library.Handle):
+class _Written(library.Handle):
     """What is written as a document."""
-
-    @classmethod
-    def from_json(cls, text: str, name: str = '') -> Any:
-        """Reads a document; `name` is what errors call it."""
-        encoded = text.encode()
-        return cls(call(f'{cls.kind}_read', encoded, len(encoded), encode(name or f'the {cls.kind}')))
-
-    @classmethod
-    def load(cls, path: Path) -> Any:
-        """Reads a document's file."""
-        return cls(call(f'{cls.kind}_load', _path(path)))
-
-    def save(self, path: Path) -> None:
-        """Writes the document to a file, whole or not at all."""
-        call(f'{self.kind}_save', self, _path(path))
 
     def json(self) -> str:
         """The document, as Weir writes it: the same content gives the same bytes."""
@@ -61,10 +46,35 @@ class _Document(library.Handle):
         return json.loads(self.json())
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, type(self)) and self.json() == other.json()
+        return isinstance(other, _Written) and other.kind == self.kind and self.json() == other.json()
 
     def __hash__(self) -> int:
         return hash(self.json())
+
+    def __reduce__(self) -> Any:
+        raise TypeError(f'a {self.kind} is written, and not read: keep what it was made of')
+
+
+Self = TypeVar('Self', bound='_Document')
+
+
+class _Document(_Written):
+    """What is read, too, and so can be copied and pickled."""
+
+    @classmethod
+    def from_json(cls: type[Self], text: str, name: str = '') -> Self:
+        """Reads a document; `name` is what errors call it."""
+        encoded = text.encode()
+        return cls(call(f'{cls.kind}_read', encoded, len(encoded), encode(name or f'the {cls.kind}')))
+
+    @classmethod
+    def load(cls: type[Self], path: Path) -> Self:
+        """Reads a document's file."""
+        return cls(call(f'{cls.kind}_load', _path(path)))
+
+    def save(self, path: Path) -> None:
+        """Writes the document to a file, whole or not at all."""
+        call(f'{self.kind}_save', self, _path(path))
 
     def __reduce__(self) -> Any:
         return type(self).from_json, (self.json(),)
@@ -121,7 +131,8 @@ def _terminal() -> dict[str, Any]:
     """How a chart looks where standard output goes."""
     terminal = sys.stdout.isatty()
     encoding = (sys.stdout.encoding or '').lower().replace('-', '')
-    return {'columns': shutil.get_terminal_size((110, 24)).columns if terminal else 110, 'ascii': encoding != 'utf8',
+    columns = max(20, shutil.get_terminal_size((110, 24)).columns) if terminal else 110
+    return {'columns': columns, 'ascii': encoding != 'utf8',
             'colours': terminal and not os.environ.get('NO_COLOR') and os.environ.get('TERM') != 'dumb'}
 
 
@@ -175,8 +186,9 @@ class Plan(_Shown, _Document):
         document = self.document
         how = document['schedule']
         proved = ', proved optimal' if document['certificate']['proved'] else ''
+        time = document['predicted']['iteration_ns'] / 1e6
         return (f'<weir.Plan: {document["profile"]["model"]} in {len(document["stages"])} stages by {how["name"]}, '
-                f'{how["micro_batches"]} micro-batches in {document["predicted"]["iteration_ns"] / 1e6:.3f} ms{proved}>')
+                f'{how["micro_batches"]} micro-batches in {time:.3f} ms{proved}>')
 
 
 class Schedule(_Shown, _Document):
@@ -240,7 +252,7 @@ class Schedule(_Shown, _Document):
         document = self.document
         if 'costs' in document:
             return self.simulate()
-        splits = document.get('splits', 1)  # of all parts of a sequence together
+        splits = document.get('splits', 1)  # then each part of a sequence takes 1
         return self.simulate(f'{splits},{splits},{splits},0')
 
     def __repr__(self) -> str:
@@ -273,19 +285,10 @@ def _pricing(cost: Union[str, Document, None], overlapped: Optional[str], keep: 
                            _document(cluster))
 
 
-class Simulation(_Shown, _Document):
+class Simulation(_Shown, _Written):
     """What one iteration takes: the document "weir.simulation" (docs/formats/simulation.md), and pictures of it."""
 
     kind = 'simulation'
-    from_json = load = None  # type: ignore[assignment]  # simulations are written, and not read
-
-    def save(self, path: Path) -> None:
-        """Writes the document to a file."""
-        with open(path, 'w', encoding='utf-8') as file:
-            file.write(self.json())
-
-    def __reduce__(self) -> Any:
-        raise TypeError('a simulation is no document that is read: keep its plan or its schedule')
 
     def text(self) -> str:
         """Time, the four bubbles, the critical path, and a row per rank, for people."""
@@ -345,7 +348,7 @@ class Explanation:
         return self._text
 
 
-class Sweep(Sequence[dict[str, Any]]):
+class Sweep(Sequence[Mapping[str, Any]]):
     """The rows of a sweep (docs/formats/sweep.md), the table of them, and the plan that is suggested."""
 
     def __init__(self, document: str, table: str, best: Optional[Plan]) -> None:
@@ -371,7 +374,7 @@ class Sweep(Sequence[dict[str, Any]]):
     def __getitem__(self, index: Any) -> Any:
         return self._rows[index]
 
-    def __iter__(self) -> Iterator[dict[str, Any]]:
+    def __iter__(self) -> Iterator[Mapping[str, Any]]:
         return iter(self._rows)
 
     def __repr__(self) -> str:
@@ -402,8 +405,8 @@ def partition(profile: Profile, cluster: Union[str, Document], *, schedule: str,
     far the search is, some ten times a second. Ctrl-C ends it with the best plan so far, whose certificate says
     `stopped`; KeyboardInterrupt where there is none. A WeirError of code 1 says which stage lacks how much.
     """
-    host, choose = _words('host', host, ('optimizer', 'activations')), \
-        _words('choose', choose, ('replicas', 'devices', 'fewer', 'variants'))
+    host = _words('host', host, ('optimizer', 'activations'))
+    choose = _words('choose', choose, ('replicas', 'devices', 'fewer', 'variants'))
     watch = library.Watch()
     planning = library.Planning(
         cluster=_document(cluster), schedule=encode(schedule), micro_batches=whole(micro_batches, 'micro_batches', 1),

@@ -107,7 +107,8 @@ static char *second(struct weir_answer *answer)
 static char *explain(struct weir_error *error)
 {
     struct weir_answer answer;
-    return weir_explain(plan, profile, &(struct weir_explaining){ .budget = 100 }, &answer, error) ? second(&answer) : NULL;
+    const struct weir_explaining explaining = { .budget = 100 };
+    return weir_explain(plan, profile, &explaining, &answer, error) ? second(&answer) : NULL;
 }
 
 static char *sweep(struct weir_error *error)
@@ -152,7 +153,8 @@ static char *check(struct weir_error *error)
 
 static char *drawn(struct weir_simulation *simulation, enum weir_picture picture, struct weir_error *error)
 {
-    char *text = simulation ? weir_simulation_draw(simulation, &(struct weir_drawing){ .picture = picture }, error) : NULL;
+    const struct weir_drawing drawing = { .picture = picture };
+    char *text = simulation ? weir_simulation_draw(simulation, &drawing, error) : NULL;
     weir_simulation_free(simulation);
     return text;
 }

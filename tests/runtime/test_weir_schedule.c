@@ -155,7 +155,8 @@ static void a_plans_schedule_takes_what_the_plan_does(void **state)
     struct weir_simulation *one = weir_plan_simulate(plan, &error), *other;
     struct weir_schedule *schedule = weir_plan_schedule(plan, &error);
     assert_good(one && schedule, error);
-    assert_good(other = weir_schedule_simulate(schedule, &(struct weir_pricing){ .cluster = small_cluster }, &error), error);
+    const struct weir_pricing pricing = { .cluster = small_cluster };
+    assert_good(other = weir_schedule_simulate(schedule, &pricing, &error), error);
     char *a = weir_simulation_document(one, &error), *b = weir_simulation_document(other, &error);
     const char *at = strstr(a, "\"iteration_ns\""), *there = strstr(b, "\"iteration_ns\"");
     assert_memory_equal(at, there, strcspn(at, "\n") + 1);

@@ -15,9 +15,9 @@ static inline char *written_profile(unsigned layers)
     unsigned sum = 0;
     for (unsigned l = 0; l < layers; l++)
         sum += 3 * (1 + l % 3);
-    text_add(&text, "{\"format\": \"weir.profile\", \"version\": 1, \"model\": \"made\", \"micro_batch\": 4, \"dtype\": "
-                    "\"fp32\", \"source\": {\"how\": \"imported\", \"device\": \"cpu\", \"clock\": \"none\", "
-                    "\"repeats\": 20, \"sum_ns\": %u000000, \"whole_ns\": 0, \"backward_split\": \"measured\"}, "
+    text_add(&text, "{\"format\": \"weir.profile\", \"version\": 1, \"model\": \"made\", \"micro_batch\": 4, "
+                    "\"dtype\": \"fp32\", \"source\": {\"how\": \"imported\", \"device\": \"cpu\", "
+                    "\"clock\": \"none\", \"repeats\": 20, \"sum_ns\": %u000000, \"whole_ns\": 0, \"backward_split\": \"measured\"}, "
                     "\"layers\": [", sum);
     for (unsigned l = 0; l < layers; l++) {
         const unsigned size = 1 + l % 3;
