@@ -14,7 +14,7 @@
 #include "partitioner/sweep/sweep.h"
 
 enum { KEY_RANKS_LIST = KEY_RANKS, KEY_CHUNKS_LIST = KEY_CHUNKS, KEY_MICRO_BATCHES_LIST = KEY_MICRO_BATCHES };
-enum { KEY_SCHEDULES = KEY_SCHEDULE, KEY_GLOBAL_BATCH = KEY_OWN, KEY_BUDGET, KEY_JOBS, KEY_CSV, KEY_PLAN };
+enum { KEY_SCHEDULES = KEY_SCHEDULE, KEY_GLOBAL_BATCH = KEY_OWN, KEY_BUDGET, KEY_JOBS, KEY_CSV, KEY_PLAN, KEY_FOR };
 
 enum { MOST_NUMBERS = 64, MOST_SCHEDULES = 64 };
 
@@ -32,6 +32,7 @@ struct given {
     uint64_t global_batch, budget, jobs;
     bool csv;
     const char *plan;
+    const struct engine *engine;
     struct shared_options shared;
     struct holding_options holding;
 };
@@ -39,6 +40,7 @@ struct given {
 static const struct argp_option options[] = {
     OPTION_CLUSTER,
     { "schedules", KEY_SCHEDULES, "LIST", 0, "Which schedules (all that train, and \"search\": the best order for the cuts of zb-h1 and zb-v); names with commas between", 0 },
+    { "for", KEY_FOR, "ENGINE", 0, "Only what it runs: threads, processes (Weir's), pytorch", 0 },
     { "micro-batches", KEY_MICRO_BATCHES_LIST, "LIST", 0, "Micro-batches per iteration (P,2P,4P,8P)", 0 },
     { "global-batch", KEY_GLOBAL_BATCH, "N", 0, "Samples per iteration: as many micro-batches as make that", 0 },
     { "ranks", KEY_RANKS_LIST, "LIST", 0, "Numbers of ranks (the cluster's devices)", 0 },
@@ -77,6 +79,15 @@ static void take_names(const char *argument, struct given *given, struct argp_st
     }
 }
 
+static const struct engine *take_engine(const char *argument, struct argp_state *state)
+{
+    struct error error = { 0 };
+    const struct engine *engine = engine_find(argument, &error);
+    if (!engine)
+        argp_error(state, "--for: %s", error.text);
+    return engine;
+}
+
 static error_t take(int key, char *argument, struct argp_state *state)
 {
     struct given *given = state->input;
@@ -107,6 +118,9 @@ static error_t take(int key, char *argument, struct argp_state *state)
         break;
     case KEY_CSV:
         given->csv = true;
+        break;
+    case KEY_FOR:
+        given->engine = take_engine(argument, state);
         break;
     case KEY_PLAN:
         given->plan = argument;
@@ -201,6 +215,7 @@ static int sweep(struct given *given, const struct profile *profile, struct clus
         .holding = holding,
         .schedules = given->schedules,
         .schedule_count = given->schedule_count,
+        .engine = given->engine,
         .ranks = { given->ranks.at, given->ranks.count },
         .chunks = { given->chunks.at, given->chunks.count },
         .micro_batches = { given->micro_batches.at, given->micro_batches.count },

@@ -6,6 +6,7 @@
 
 #include "partitioner/evaluate/belonging.h"
 #include "schedules/check.h"
+#include "schedules/engines.h"
 
 static bool match_names(const struct plan *plan, const struct weir_layer *layers, size_t layer_count,
                         struct error *error)
@@ -102,7 +103,7 @@ static struct pipeline *create(struct schedule *schedule, const struct plan *pla
     pipeline->plan = plan;
     pipeline->layers = layers;
     pipeline->schedule = schedule;
-    const bool good = schedule_check_runnable(schedule, error) && prove(schedule, error)
+    const bool good = engines[ENGINE_THREADS].runs(schedule, error) && prove(schedule, error)
                    && make_stages(pipeline, layers, layer_count, error) && match_memory(pipeline, error);
     if (good)
         pipeline->session = session_create(schedule, pipeline->stages, device, settings, error);

@@ -62,13 +62,6 @@ bool schedule_split(struct schedule *schedule, uint32_t splits, struct error *er
     return true;
 }
 
-bool schedule_check_runnable(const struct schedule *schedule, struct error *error)
-{
-    return schedule->splits == 1
-        || error_set(error, "%s takes each sequence in %u parts, and layers are called with whole micro-batches: it "
-                     "can be planned and simulated, but not run", schedule->name, schedule->splits);
-}
-
 void schedule_free(struct schedule *schedule)
 {
     if (!schedule)

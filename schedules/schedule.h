@@ -115,9 +115,6 @@ void schedule_free(struct schedule *schedule);
 bool schedule_split(struct schedule *schedule, uint32_t splits, struct error *error);
 struct schedule *schedule_copy(const struct schedule *schedule, struct error *error);
 
-// Refuses what can be planned and simulated but not run with layers that take whole micro-batches, as Weir's own do.
-bool schedule_check_runnable(const struct schedule *schedule, struct error *error);
-
 // Adds an action to a rank's list; false only without memory.
 bool schedule_add(struct schedule *schedule, uint32_t rank, struct action action, struct error *error);
 

@@ -89,7 +89,8 @@ static void scale_layer(struct profile_layer *layer, const struct scales *scales
     uint64_t *const times[PHASES] = { [PHASE_FORWARD] = &layer->forward_ns,
                                       [PHASE_BACKWARD_INPUT] = &layer->backward_input_ns,
                                       [PHASE_BACKWARD_WEIGHT] = &layer->backward_weight_ns,
-                                      [PHASE_BACKWARD] = &layer->backward_ns, [PHASE_RECOMPUTE] = &layer->recompute_ns };
+                                      [PHASE_BACKWARD] = &layer->backward_ns,
+                                      [PHASE_RECOMPUTE] = &layer->recompute_ns };
     for (unsigned phase = 0; phase < PHASES; phase++) {
         *times[phase] = next_scaled(&carries[phase], *times[phase], of[phase]);
         scale_spread(layer, (enum phase)phase, of[phase]);
@@ -137,8 +138,8 @@ static bool note(struct profile *profile, const struct plan *plan, struct error 
     struct text notes = { 0 };
     if (profile->notes)
         text_add(&notes, "%s ", profile->notes);
-    text_add(&notes, "Times were scaled, stage by stage, to what a run took (%s, %u ranks, %u micro-batches).", plan->schedule,
-             plan->ranks, plan->micro_batches);
+    text_add(&notes, "Times were scaled, stage by stage, to what a run took (%s, %u ranks, %u micro-batches).",
+             plan->schedule, plan->ranks, plan->micro_batches);
     if (notes.failed)
         return error_no_memory(error, "a profile");
     free(profile->notes);
@@ -146,8 +147,8 @@ static bool note(struct profile *profile, const struct plan *plan, struct error 
     return true;
 }
 
-bool profile_refine(struct profile *profile, const struct plan *plan, const struct deviation_row *rows, size_t row_count,
-                    struct error *error)
+bool profile_refine(struct profile *profile, const struct plan *plan, const struct deviation_row *rows,
+                    size_t row_count, struct error *error)
 {
     const uint64_t before_ns = sum_of_layers(profile);
     const char *of_what;

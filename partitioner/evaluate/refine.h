@@ -9,10 +9,10 @@
 #include "partitioner/plan/plan.h"
 #include "schedules/compare/deviation.h"
 
-// Scales the profile's times by these rows (of B, or of I and W). What a stage did in groups only, or was planned to take
-// no time, stays as it is. The profile's notes say so, and its hash is new. Refuses a plan with layers that the
+// Scales the profile's times by these rows (of B, or of I and W). What a stage did in groups only, or was planned to
+// take no time, stays as it is. The profile's notes say so, and its hash is new. Refuses a plan with layers that the
 // profile has not.
-bool profile_refine(struct profile *profile, const struct plan *plan, const struct deviation_row *rows, size_t row_count,
-                    struct error *error);
+bool profile_refine(struct profile *profile, const struct plan *plan, const struct deviation_row *rows,
+                    size_t row_count, struct error *error);
 
 #endif

@@ -11,7 +11,7 @@
 #include "partitioner/search/search_request.h"
 #include "profiler/profile_reorder.h"
 #include "schedules/board.h"
-#include "schedules/generators/generate.h"
+#include "schedules/engines.h"
 
 enum { PRECISION = 64, MOST_SCHEDULES = 3, STEP_BYTES = 256 };
 enum { PROBE_BUDGET = 5000, NEAREST_WORK = 500000 };  // nearest.h
@@ -294,10 +294,16 @@ static void keep_quickest(struct what_if *quickest, size_t *count, const struct 
     quickest[at] = *found;
 }
 
+static bool is_run(const struct generator *generator)
+{
+    struct error ignored = { 0 };
+    return engine_runs_generator(&engines[ENGINE_THREADS], generator, &ignored);
+}
+
 // Whether a schedule can take the place of the request's own: as its weights go, and of training.
 static bool is_instead(const struct generator *own, const struct generator *other)
 {
-    return other != own && other->weights == own->weights && (generator_is_run(other) || !generator_is_run(own))
+    return other != own && other->weights == own->weights && (is_run(other) || !is_run(own))
         && !sweep_is_inference(other);
 }
 

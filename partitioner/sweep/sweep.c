@@ -103,6 +103,16 @@ static bool add_schedule(struct listing *listing, const struct generator *genera
     return good;
 }
 
+// Whether the engine that is asked for runs it, if one is; an order that is searched for is no plan that one could run.
+static bool is_asked_for(const struct sweep_request *request, const struct generator *generator, struct error *error)
+{
+    if (!request->engine)
+        return true;
+    if (generator == &searched)
+        return error_set(error, "no plan holds an order that was searched for");
+    return engine_runs_generator(request->engine, generator, error);
+}
+
 static bool list_rows(struct listing *listing)
 {
     const struct sweep_request *request = listing->request;
@@ -110,15 +120,20 @@ static bool list_rows(struct listing *listing)
         const bool is_searched = strcmp(request->schedules[i], SWEEP_ORDER_NAME) == 0;
         const struct generator *generator =
             is_searched ? &searched : generator_find(request->schedules[i], listing->error);
+        if (generator && !is_asked_for(request, generator, listing->error))
+            return error_at(listing->error, "%s is not run by %s", request->schedules[i], request->engine->name);
         if (!generator || !add_schedule(listing, generator))
             return false;
     }
     if (request->schedule_count)
         return true;
-    for (const struct generator *generator = generators; generator->name; generator++)
-        if (!sweep_is_inference(generator) && !add_schedule(listing, generator))
+    for (const struct generator *generator = generators; generator->name; generator++) {
+        struct error ignored = { 0 };
+        if (!sweep_is_inference(generator) && is_asked_for(request, generator, &ignored)
+            && !add_schedule(listing, generator))
             return false;
-    return add_schedule(listing, &searched);
+    }
+    return request->engine || add_schedule(listing, &searched);
 }
 
 // --- all rows, by several threads ---------------------------------------------------------

@@ -19,6 +19,7 @@
 #include <signal.h>
 
 #include "partitioner/search/search.h"
+#include "schedules/engines.h"
 
 // Units of work per plan: a fraction of a second each.
 #define SWEEP_DEFAULT_BUDGET 200000
@@ -45,6 +46,7 @@ struct sweep_request {
     struct holding holding;
     const char *const *schedules;  // none: all that train; "search" is an order that is searched for
     size_t schedule_count;
+    const struct engine *engine;      // only what it runs; NULL: also what can be simulated only
     struct sweep_list ranks;          // the cluster's devices
     struct sweep_list chunks;         // each schedule's usual number, and twice it where that is more than one
     struct sweep_list micro_batches;  // the ranks, and twice, four and eight times as many
@@ -75,7 +77,7 @@ struct sweep_row {
     enum sweep_class class;
     uint32_t ranks, chunks, micro_batches;
     struct sweep_found found;
-    bool only_simulated;       // nothing runs such a plan: generator_is_run(), and an order that was searched for
+    bool only_simulated;       // Weir runs no such plan (schedules/engines.h), nor an order that was searched for
     bool is_on_front;          // no row of its class is at least as good in time and bytes, and better in one
     bool is_best;              // the quickest of its class, per micro-batch
     bool is_best_of_m;         // the same of those with as many micro-batches: per iteration

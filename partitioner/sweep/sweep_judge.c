@@ -5,7 +5,6 @@
 
 #include "common/number.h"
 #include "partitioner/sweep/sweep.h"
-#include "schedules/generators/generate.h"
 
 enum { LABEL_SIZE = 128 };
 
@@ -152,8 +151,8 @@ const struct sweep_row *sweep_best_plan(const struct sweep *sweep)
 
 bool sweep_only_simulates(const char *schedule)
 {
-    struct error unknown = { 0 };
+    struct error why = { 0 };
     const struct generator *generator =
-        strcmp(schedule, SWEEP_ORDER_NAME) == 0 ? NULL : generator_find(schedule, &unknown);
-    return !generator || !generator_is_run(generator);
+        strcmp(schedule, SWEEP_ORDER_NAME) == 0 ? NULL : generator_find(schedule, &why);
+    return !generator || !engine_runs_generator(&engines[ENGINE_THREADS], generator, &why);
 }

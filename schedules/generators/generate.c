@@ -62,11 +62,6 @@ const struct generator *generator_find(const char *name, struct error *error)
     return NULL;
 }
 
-bool generator_is_run(const struct generator *generator)
-{
-    return !generator->takes_splits;
-}
-
 bool generator_takes_replicas(const struct generator *generator, struct error *error)
 {
     if (generator->takes_replicas)

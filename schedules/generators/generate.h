@@ -29,9 +29,6 @@ extern const struct generator generators[];  // ended by a NULL name
 
 const struct generator *generator_find(const char *name, struct error *error);
 
-// Whether `weir train` and `weir verify` run its plans: schedule_check_runnable() of what it makes by itself.
-bool generator_is_run(const struct generator *generator);
-
 // Whether stages may have several ranks each; if not, the error names the schedules whose stages may.
 bool generator_takes_replicas(const struct generator *generator, struct error *error);
 

@@ -21,7 +21,6 @@ weir compare gpipe.json "$ROOT"/tests/cli/torch_traces/gpipe_rank*.json --cost 4
 echo "# what was measured becomes the profile of the next plan: forwards take twice as long as profiled"
 weir import pipedream "$ROOT"/tests/fuzz/seeds/pipedream/small.txt -o profile.json 2>/dev/null
 weir partition profile.json --cluster "2 devices, 80GiB, 100GB/s 1us" --schedule 1f1b -m 4 -o plan.json > /dev/null
-weir price profile.json --plan plan.json --json > priced.json 2>/dev/null
 awk '/"forward_ns"/ { sub(/[0-9]+/, 2 * $2) } { print }' profile.json > slower_profile.json
 weir price slower_profile.json --plan plan.json --json > slower_plan.json 2>/dev/null
 weir simulate slower_plan.json --format trace -o run.trace.json 2>/dev/null

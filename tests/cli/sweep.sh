@@ -43,3 +43,12 @@ weir sweep profile.json --cluster "$cluster" --micro-batches 4,x 2>&1 | head -1
 weir sweep profile.json --cluster "$cluster" --micro-batches 4 --global-batch 8 2>&1 | head -1
 weir sweep profile.json 2>&1 | head -1; weir sweep profile.json > /dev/null 2>&1; echo "exit $?"
 weir sweep profile.json --cluster "$cluster" --window 2 2>&1; echo "exit $?"
+
+echo "# only what an engine runs"
+weir sweep profile.json --cluster "$cluster" --optimizer sgd --micro-batches 4 --for pytorch --csv | cut -d, -f1 | sort -u | paste -sd' '
+weir sweep profile.json --cluster "$cluster" --optimizer sgd --micro-batches 4 --for threads --csv | cut -d, -f1 | sort -u | paste -sd' '
+for schedules in 1f1b,chimera search; do
+    weir sweep profile.json --cluster "$cluster" --schedules $schedules --micro-batches 4 --for pytorch 2>&1
+    echo "exit $?"
+done
+weir sweep profile.json --cluster "$cluster" --for megaphone 2>&1 | head -1

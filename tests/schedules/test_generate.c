@@ -335,18 +335,6 @@ static void an_unknown_schedule_is_answered_with_all_that_there_are(void **state
         assert_non_null(strstr(error.text, generator->name));
 }
 
-static void a_generator_says_whether_what_it_makes_is_run(void **state)
-{
-    (void)state;
-    for (const struct generator *generator = generators; generator->name; generator++) {
-        struct error error = { 0 };
-        struct schedule *schedule = schedule_generate(generator->name, 4, 0, 8, &error);
-        assert_good(schedule, error);
-        assert_int_equal(schedule_check_runnable(schedule, &error), generator_is_run(generator));
-        schedule_free(schedule);
-    }
-}
-
 static void the_page_of_schedules_has_a_line_for_each(void **state)
 {
     (void)state;
@@ -377,7 +365,6 @@ int main(void)
         cmocka_unit_test(replicas_take_turns),
         cmocka_unit_test(replicas_that_do_not_fit_are_said),
         cmocka_unit_test(ranks_and_micro_batches_that_do_not_fit_are_said),
-        cmocka_unit_test(a_generator_says_whether_what_it_makes_is_run),
         cmocka_unit_test(the_page_of_schedules_has_a_line_for_each),
         cmocka_unit_test(an_unknown_schedule_is_answered_with_all_that_there_are),
     };
