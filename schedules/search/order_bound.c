@@ -55,7 +55,7 @@ static uint64_t most_forward(const struct order_problem *problem, uint32_t rank)
     const struct order_stage *only = &problem->stage[problem_stage(problem, rank, 0)];
     const uint64_t room = problem->room_bytes[rank], m = problem->micro_batches;
     if (problem->chunks == 1)
-        return only->cost_ns[MOVE_F] * (only->kept_forward_bytes ? min_u64(m, room / only->kept_forward_bytes) : m);
+        return only->cost_ns[MOVE_F] * problem_most_ahead(problem, problem_stage(problem, rank, 0));
     struct filler fillers[MOST_CHUNKS];
     for (uint32_t chunk = 0; chunk < problem->chunks; chunk++) {
         const struct order_stage *stage = &problem->stage[problem_stage(problem, rank, chunk)];
@@ -155,7 +155,7 @@ static uint64_t bound_by_rounds(const struct order_problem *problem, uint32_t st
 {
     const struct order_stage *at = &problem->stage[stage];
     const uint64_t room = problem->room_bytes[at->rank], m = problem->micro_batches;
-    const uint64_t k = at->kept_forward_bytes ? room / at->kept_forward_bytes : m;
+    const uint64_t k = problem_most_ahead(problem, stage);
     if (k >= m)
         return 0;
     const bool cramped = room - k * at->kept_forward_bytes < at->kept_weight_bytes;

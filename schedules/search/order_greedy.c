@@ -34,7 +34,7 @@ struct outlook {
     uint32_t forward, backward, weight;  // chunk of the best F, I, W that can be done now, or NO_CHUNK
     uint64_t next_ns;           // when the next input comes that is known and of use; NEVER_NS
     uint64_t next_backward_ns;  // the same for an I
-    bool cramped;               // an F is there and lacks nothing but room that a W would give
+    bool cramped;               // an F or I is there and lacks nothing but room that a W would give
 };
 
 struct question {
@@ -106,6 +106,12 @@ static void look_backward(const struct question *question, uint32_t chunk, struc
         done[MOVE_I] < done[MOVE_F] ? question->greedy->clock.i_arrived[(size_t)s * m + done[MOVE_I]] : NEVER_NS;
     if (arrived == NEVER_NS || !may_follow(question, chunk, MOVE_I))
         return;
+    const struct order_stage *stage = &question->problem->stage[s];
+    const uint64_t needed = question->greedy->used_bytes[question->rank] + order_stage_growth(stage);
+    if (arrived <= question->now_ns && needed > question->problem->room_bytes[question->rank]) {
+        outlook->cramped = true;  // until a W makes room
+        return;
+    }
     if (arrived <= question->now_ns) {
         if (outlook->backward == NO_CHUNK || question->rules->late_backward)
             outlook->backward = chunk;

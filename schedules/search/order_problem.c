@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/number.h"
+
 const char *const order_placement_names[] = { "one-way", "v", "wave", NULL };
 const char *const order_objective_names[] = { "span", "makespan", NULL };
 
@@ -38,13 +40,9 @@ static bool costs_are_possible(const struct order_request *request, struct error
     unsigned __int128 kept = 0;
     for (uint32_t s = 0; s < stages; s++) {
         const struct cost_row *row = &request->costs[s];
-        kept += (unsigned __int128)row->kept_forward_bytes * request->micro_batches;
+        kept += (unsigned __int128)max_u64(row->kept_forward_bytes, row->kept_weight_bytes) * request->micro_batches;
         sum += ((unsigned __int128)row->forward_ns + row->backward_input_ns + row->recompute_ns
                 + row->backward_weight_ns) * request->micro_batches + row->step_ns;
-        if (row->kept_weight_bytes > row->kept_forward_bytes)
-            return error_set(error, "stage %u keeps more after I (%llu bytes) than after F (%llu bytes); the search "
-                                    "takes it that an I never needs room", s,
-                             (unsigned long long)row->kept_weight_bytes, (unsigned long long)row->kept_forward_bytes);
     }
     return (sum < limit || error_set(error, "the times of all actions add up to more than 2^60 ns"))
         && (kept < limit || error_set(error, "what all micro-batches keep adds up to more than 2^60 bytes"));
@@ -65,6 +63,7 @@ static void fill_stages(struct order_problem *problem)
             .kept_forward_bytes = row->kept_forward_bytes, .kept_weight_bytes = row->kept_weight_bytes,
             .rank = rank,
         };
+        problem->grows |= order_stage_growth(stage) > 0;
         problem->stage_of[rank * problem->chunks + s / problem->ranks] = s;
         problem->step_ns[rank] += row->step_ns;
         for (int kind = 0; kind < 3; kind++)
@@ -85,33 +84,52 @@ static void fill_heads(struct order_problem *problem)
     }
 }
 
-// What a rank has for its micro-batches. From the last chunk back: an F leaves as much as one micro-batch needs
-// to go through all later chunks, so that nobody waits for room that only what waits could free.
+// What a micro-batch needs beside what it keeps once it has done its F on `chunk`, each W right after its I: to go
+// forward through the later chunks and back, and then, what those kept being free again, for its I's on the earlier ones.
+static uint64_t reserve_after(const struct order_problem *problem, uint32_t rank, uint32_t chunk)
+{
+    uint64_t reserve = order_stage_growth(&problem->stage[problem_stage(problem, rank, chunk)]), kept = 0, freed = 0;
+    for (uint32_t later = chunk + 1; later < problem->chunks; later++) {
+        const struct order_stage *stage = &problem->stage[problem_stage(problem, rank, later)];
+        kept += stage->kept_forward_bytes;
+        reserve = max_u64(reserve, kept + order_stage_growth(stage));
+    }
+    for (uint32_t earlier = chunk; earlier-- > 0;) {
+        freed += problem->stage[problem_stage(problem, rank, earlier + 1)].kept_forward_bytes;
+        const uint64_t growth = order_stage_growth(&problem->stage[problem_stage(problem, rank, earlier)]);
+        reserve = growth > freed ? max_u64(reserve, growth - freed) : reserve;
+    }
+    return reserve;
+}
+
+// What a rank has for its micro-batches. An F leaves as much as its micro-batch needs to come to its end, so that
+// nobody waits for room that only what waits could free.
 static bool fill_room(struct order_problem *problem, uint32_t rank, struct error *error)
 {
     const struct order_request *request = problem->request;
     const uint64_t memory = request->rank_memory_bytes ? request->rank_memory_bytes[rank] : request->memory_bytes;
-    uint64_t fixed = 0, transient = 0, reserve = 0;
-    for (uint32_t chunk = problem->chunks; chunk-- > 0;) {
+    uint64_t fixed = 0, transient = 0;
+    for (uint32_t chunk = 0; chunk < problem->chunks; chunk++) {
         const uint32_t s = problem_stage(problem, rank, chunk);
         const struct cost_row *row = &request->costs[s];
         fixed += row->fixed_bytes;
         transient = row->transient_bytes > transient ? row->transient_bytes : transient;
-        problem->stage[s].reserve_bytes = reserve;
-        reserve += row->kept_forward_bytes;
+        problem->stage[s].reserve_bytes = reserve_after(problem, rank, chunk);
     }
+    const struct order_stage *first = &problem->stage[problem_stage(problem, rank, 0)];
+    const uint64_t least = first->kept_forward_bytes + first->reserve_bytes;
     if (!memory) {
         problem->room_bytes[rank] = UINT64_MAX / 2;
         return true;
     }
-    if (memory >= fixed + transient + reserve) {
+    if (memory >= fixed + transient + least) {
         problem->room_bytes[rank] = memory - fixed - transient;
         return true;
     }
     return error_set_kind(error, ERROR_ANSWER,
                           "rank %u needs %llu bytes for one micro-batch (%llu fixed, %llu of workspace, %llu kept), "
-                          "and has %llu", rank, (unsigned long long)(fixed + transient + reserve),
-                          (unsigned long long)fixed, (unsigned long long)transient, (unsigned long long)reserve,
+                          "and has %llu", rank, (unsigned long long)(fixed + transient + least),
+                          (unsigned long long)fixed, (unsigned long long)transient, (unsigned long long)least,
                           (unsigned long long)memory);
 }
 

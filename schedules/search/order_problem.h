@@ -14,7 +14,7 @@ struct order_stage {
     uint64_t cost_ns[3];         // by enum move_kind
     uint64_t before_ns, after_ns;  // what messages from the stage before, and to the one after, take
     uint64_t kept_forward_bytes, kept_weight_bytes;
-    uint64_t reserve_bytes;  // what F must leave free, so that later stages of the rank get on
+    uint64_t reserve_bytes;  // what F must leave free, so that its micro-batch gets on
     uint32_t rank;
 };
 
@@ -26,6 +26,7 @@ struct order_problem {
     uint32_t moves;              // of each rank: 3 * chunks * micro_batches
     struct order_stage *stage;   // all stages
     uint32_t *stage_of;          // [rank * chunks + chunk], from the first stage to the last
+    bool grows;                  // whether some I needs room: its stage keeps more after it than after F
     uint64_t *room_bytes;        // per rank: what micro-batches may keep
     uint64_t *work_ns;           // per rank: all its moves, without STEP
     uint64_t *step_ns;           // per rank
@@ -54,6 +55,21 @@ static inline uint64_t problem_node_work(const struct order_problem *problem)
 static inline uint32_t problem_stage(const struct order_problem *problem, uint32_t rank, uint32_t chunk)
 {
     return problem->stage_of[rank * problem->chunks + chunk];
+}
+
+// How much more a stage keeps of a micro-batch after I than after F.
+static inline uint64_t order_stage_growth(const struct order_stage *stage)
+{
+    return stage->kept_weight_bytes > stage->kept_forward_bytes ? stage->kept_weight_bytes - stage->kept_forward_bytes
+                                                                : 0;
+}
+
+// How many micro-batches there are at most between F and I of a stage: the I of one of them must have room.
+static inline uint32_t problem_most_ahead(const struct order_problem *problem, uint32_t stage)
+{
+    const struct order_stage *at = &problem->stage[stage];
+    const uint64_t room = problem->room_bytes[at->rank] - order_stage_growth(at), kept = at->kept_forward_bytes;
+    return kept && room / kept < problem->micro_batches ? (uint32_t)(room / kept) : problem->micro_batches;
 }
 
 // --- an order ------------------------------------------------------------------

@@ -221,10 +221,8 @@ static void hunt_turns(struct order_hunt *hunt, const uint32_t *ahead)
     const struct order_problem *problem = &hunt->problem;
     const uint32_t m = problem->micro_batches;
     for (uint32_t rank = 0; rank < problem->ranks; rank++) {
-        const uint64_t kept = problem->stage[problem_stage(problem, rank, 0)].kept_forward_bytes;
-        const uint64_t room = kept ? problem->room_bytes[rank] / kept : m;
-        uint32_t first = ahead[rank] < room ? ahead[rank] : (uint32_t)room;
-        first = first < m ? first : m;
+        const uint32_t most = problem_most_ahead(problem, problem_stage(problem, rank, 0));
+        const uint32_t first = ahead[rank] < most ? ahead[rank] : most;
         order_move *moves = order_of_rank(problem, hunt->seed, rank);
         for (uint32_t i = 0; i < first; i++)
             *moves++ = MOVE_F;
@@ -307,7 +305,8 @@ static bool hunt_tree(struct order_hunt *hunt, uint64_t nodes, struct error *err
     tree.best_ns = hunt->best_ns;
     tree.bound_ns = hunt->bound_ns;
     tree.most_nodes = nodes;
-    hunt->exhausted = order_tree_search(&tree) && tree.best_ns > tree.bound_ns;
+    // Where an I needs room, orders in which it is put off for an F are not among those of the tree.
+    hunt->exhausted = order_tree_search(&tree) && tree.best_ns > tree.bound_ns && !hunt->problem.grows;
     hunt->work += tree.nodes * problem_node_work(&hunt->problem);
     if (tree.best_ns < hunt->best_ns) {
         memcpy(hunt->trial, tree.best, (size_t)hunt->problem.ranks * hunt->problem.moves * sizeof *tree.best);

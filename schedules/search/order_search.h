@@ -12,8 +12,10 @@
 //
 // Bytes: a micro-batch keeps kept_forward_bytes from the start of F to the end of
 // I, and kept_weight_bytes from there to the end of W; fixed_bytes of all stages of
-// the rank and their largest transient_bytes come on top. Buffers of messages are
-// not counted: they depend on times, and not on the order alone.
+// the rank and their largest transient_bytes come on top. A stage may keep more after
+// I than after F: then its I needs room, too, and an order is proved by the bound
+// only, not by trying all. Buffers of messages are not counted: they depend on times,
+// and not on the order alone.
 //
 // Micro-batches are alike, so at each stage they may as well go in their order: an
 // order in which one overtakes another takes no less (docs/decisions/062).

@@ -1,19 +1,12 @@
 #include "schedules/search/order_start.h"
 
-static uint64_t most_ahead(const struct order_problem *problem, uint32_t stage)
-{
-    const uint64_t kept = problem->stage[stage].kept_forward_bytes;
-    const uint64_t room = kept ? problem->room_bytes[problem->stage[stage].rank] / kept : problem->micro_batches;
-    return room < problem->micro_batches ? room : problem->micro_batches;
-}
-
 bool order_start(const struct order_problem *problem, const uint64_t *slack_ns, uint32_t *ahead)
 {
     uint64_t begin = 0;  // of the first I, from the start of the stage's first F
     bool good = true;
     for (uint32_t s = problem->stages; s-- > 0;) {
         const struct order_stage *stage = &problem->stage[s];
-        const uint64_t f = stage->cost_ns[MOVE_F], most = most_ahead(problem, s);
+        const uint64_t f = stage->cost_ns[MOVE_F], most = problem_most_ahead(problem, s);
         if (s + 1 < problem->stages)
             begin += f + 2 * stage->after_ns + problem->stage[s + 1].cost_ns[MOVE_I];
         else

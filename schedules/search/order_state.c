@@ -29,11 +29,8 @@ static void fill_tails(struct order_state *state)
 static void fill_most(struct order_state *state)
 {
     const struct order_problem *problem = state->clock.problem;
-    for (uint32_t s = 0; s < problem->stages; s++) {
-        const uint64_t kept = problem->stage[s].kept_forward_bytes;
-        const uint64_t fit = kept ? problem->room_bytes[problem->stage[s].rank] / kept : problem->micro_batches;
-        state->most[s] = fit < problem->micro_batches ? (uint32_t)fit : problem->micro_batches;
-    }
+    for (uint32_t s = 0; s < problem->stages; s++)
+        state->most[s] = problem_most_ahead(problem, s);
 }
 
 bool order_state_create(struct order_state *state, const struct order_problem *problem, struct error *error)
@@ -91,6 +88,7 @@ uint64_t order_state_start(const struct order_state *state, uint32_t rank, uint3
     uint64_t ready = 0;
     if (done[kind] == m || (kind == MOVE_W && done[MOVE_W] == done[MOVE_I])
         || (kind == MOVE_F && state->used_bytes[rank] + stage->kept_forward_bytes > problem->room_bytes[rank])
+        || (kind == MOVE_I && state->used_bytes[rank] + order_stage_growth(stage) > problem->room_bytes[rank])
         || (kind == MOVE_F && (state->held[rank] >> chunk & 1)))
         return NEVER_NS;
     if (kind != MOVE_W)

@@ -14,3 +14,8 @@ END
 weir schedule search --ranks 2 --micro-batches 5 --cost costs.json --memory 200B -o found.json
 weir simulate found.json --cost costs.json | grep -o 'longest span of a rank .*'
 weir schedule search --ranks 3 --micro-batches 5 --cost costs.json 2>&1; echo "exit $?"
+echo "# stages that keep more after I than after F, as those of most models do; a live peak is what an order keeps, too"
+sed 's/"kept_forward_bytes": 100/&, "kept_weight_bytes": 150/; s/"kept_forward_bytes": 80/&, "kept_weight_bytes": 130/' costs.json > growing.json
+weir schedule search --ranks 2 --micro-batches 5 --cost growing.json --memory 290B -o growing_found.json
+weir simulate growing_found.json --cost growing.json --json | grep -o '"live_peak_bytes": [0-9]*'
+weir schedule search --ranks 2 --micro-batches 5 --cost growing.json --memory 149B 2>&1; echo "exit $?"

@@ -17,4 +17,16 @@ static inline void random_stages(struct cost_row *costs, uint32_t stages, uint64
     }
 }
 
+// The same where every second stage may keep more after I than after F, as most layers do that hold the gradient of
+// what they gave: up to twice as much.
+static inline void random_growing_stages(struct cost_row *costs, uint32_t stages, uint64_t least, uint64_t spread,
+                                         uint64_t *seed)
+{
+    random_stages(costs, stages, least, spread, seed);
+    for (uint32_t s = 0; s < stages; s++) {
+        if (random_below(seed, 2))
+            costs[s].kept_weight_bytes = random_below(seed, 2 * costs[s].kept_forward_bytes + 1);
+    }
+}
+
 #endif

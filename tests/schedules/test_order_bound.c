@@ -44,11 +44,11 @@ static void no_order_beats_the_bound(void **state)
         struct cost_row costs[8];
         const uint32_t v = 1 + trial % 2;
         const uint32_t p = (uint32_t)(v == 1 ? 2 + random_below(&seed, 4) : 1 + random_below(&seed, 3));
-        random_stages(costs, p * v, 1, 20, &seed);
+        (trial % 3 ? random_stages : random_growing_stages)(costs, p * v, 1, 20, &seed);
         const struct order_request request = {
             .ranks = p, .micro_batches = 1 + (uint32_t)random_below(&seed, v == 1 ? 10 : 5), .chunks = v,
             .placement = trial % 4 == 3 ? PLACEMENT_ONE_WAY : v == 2 ? PLACEMENT_V : PLACEMENT_ONE_WAY,
-            .costs = costs, .latency_ns = random_below(&seed, 8), .memory_bytes = 100 * v + random_below(&seed, 500),
+            .costs = costs, .latency_ns = random_below(&seed, 8), .memory_bytes = 100 * (v + (trial % 3 == 0)) + random_below(&seed, 500),
             .objective = (enum order_objective)random_below(&seed, 2),
         };
         ended += try_one(&request, trial);

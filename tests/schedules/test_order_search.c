@@ -230,6 +230,40 @@ static void small_cases_are_the_optimum_of_all_orders(void **state)
     }
 }
 
+// Where stages keep more after I, proofs come from bounds alone, and an order found may be a little off; bounds hold.
+static void stages_that_grow_are_near_the_optimum(void **state)
+{
+    (void)state;
+    uint64_t seed = 13, all = 0, met = 0;
+    for (size_t k = 0; k < sizeof sizes / sizeof sizes[0]; k++) {
+        const uint64_t trials = test_trials(sizes[k].normal / 2, sizes[k].soak);
+        for (uint64_t trial = 0; trial < trials; trial++) {
+            struct cost_row costs[SLOW_STAGES];
+            uint32_t rank_of[SLOW_STAGES];
+            const uint32_t v = sizes[k].chunks;
+            random_growing_stages(costs, sizes[k].ranks * v, 1, 9, &seed);
+            const struct order_request request = {
+                .ranks = sizes[k].ranks, .micro_batches = sizes[k].micro_batches, .chunks = v,
+                .placement = v == 1 ? PLACEMENT_ONE_WAY : v == 2 ? PLACEMENT_V : PLACEMENT_WAVE, .costs = costs,
+                .latency_ns = random_below(&seed, 4), .objective = trial % 2,
+                .memory_bytes = 200 * v + random_below(&seed, 300),
+            };
+            struct order_found found = found_for(&request);
+            for (uint32_t s = 0; s < request.ranks * v; s++)
+                rank_of[s] = found.schedule->routes[s];
+            const uint64_t optimum = slow_order_ns(&request, rank_of, found.time_ns + 1);
+            if (optimum > found.time_ns || optimum < found.bound_ns || (found.proved && optimum != found.time_ns))
+                fail_msg("size %zu, trial %llu: found %llu, bound %llu, optimum %llu", k, (unsigned long long)trial,
+                         (unsigned long long)found.time_ns, (unsigned long long)found.bound_ns,
+                         (unsigned long long)optimum);
+            all++;
+            met += optimum == found.time_ns;
+            order_found_clear(&found);
+        }
+    }
+    assert_true(met * 100 >= all * 97);  // at the time of writing all 626 are
+}
+
 // The sizes at which the zero-bubble authors' heuristic misses the optimum in a third of the cases.
 static void stages_that_differ_are_proved_to_p4_m6(void **state)
 {
@@ -262,13 +296,13 @@ static void there_is_always_an_order(void **state)
                          : placement == PLACEMENT_WAVE ? 4 : 1 + (uint32_t)random_below(&seed, 3);
         struct cost_row costs[6 * 4];
         uint64_t memory[6];
-        random_stages(costs, p * v, 0, 30, &seed);
+        (trial % 2 ? random_growing_stages : random_stages)(costs, p * v, 0, 30, &seed);
         for (uint32_t stage = 0; stage < p * v; stage++) {
             costs[stage].step_ns = random_below(&seed, 50);
             costs[stage].recompute_ns = trial % 3 == 0 ? random_below(&seed, 20) : 0;
         }
         for (uint32_t rank = 0; rank < p; rank++)
-            memory[rank] = 100 * v + random_below(&seed, 100 * v);
+            memory[rank] = 100 * (v + trial % 2) + random_below(&seed, 100 * v);
         const volatile sig_atomic_t interrupted = trial % 4 == 0;
         const struct order_request request = {
             .ranks = p, .micro_batches = 1 + (uint32_t)random_below(&seed, 9), .chunks = v, .placement = placement,
@@ -361,11 +395,10 @@ static void refuses_what_cannot_be(void **state)
     assert_error(error, "a wave goes there and back: chunks must be even, such as 4, not 3");
     request.placement = PLACEMENT_ONE_WAY;
     request.chunks = 1;
-    costs[1] = (struct cost_row){ .kept_forward_bytes = 1, .kept_weight_bytes = 2 };
+    costs[0] = (struct cost_row){ .forward_ns = 1, .kept_forward_bytes = 1, .kept_weight_bytes = 100 };
     error = (struct error){ 0 };
     assert_false(order_search(&request, &found, &error));
-    assert_error(error, "stage 1 keeps more after I (2 bytes) than after F (1 bytes); the search takes it that an I "
-                        "never needs room");
+    assert_error(error, "rank 0 needs 100 bytes for one micro-batch (0 fixed, 0 of workspace, 100 kept), and has 99");
 }
 
 int main(void)
@@ -373,7 +406,7 @@ int main(void)
     enum { PUBLISHED = sizeof published_rows / sizeof published_rows[0] };
     enum { PUBLISHED_V = sizeof v_rows / sizeof v_rows[0] };
     enum { KNOWN = sizeof known_rows / sizeof known_rows[0] };
-    struct CMUnitTest tests[PUBLISHED + PUBLISHED_V + KNOWN + 6];
+    struct CMUnitTest tests[PUBLISHED + PUBLISHED_V + KNOWN + 7];
     size_t count = 0;
     for (size_t i = 0; i < PUBLISHED; i++)
         tests[count++] = (struct CMUnitTest)TEST_ROW(authors_are_not_better_and_it_is_proved, &published_rows[i]);
@@ -382,6 +415,7 @@ int main(void)
     for (size_t i = 0; i < KNOWN; i++)
         tests[count++] = (struct CMUnitTest)TEST_ROW(known_optimum_is_proved, &known_rows[i]);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(small_cases_are_the_optimum_of_all_orders);
+    tests[count++] = (struct CMUnitTest)cmocka_unit_test(stages_that_grow_are_near_the_optimum);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(stages_that_differ_are_proved_to_p4_m6);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(there_is_always_an_order);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(a_search_says_what_it_did_and_ends_when_told_to);

@@ -71,11 +71,11 @@ static void bound_is_never_above_what_an_order_takes(void **state)
         const uint32_t p = 1 + (uint32_t)random_below(&seed, MOST_RANKS);
         const enum order_placement placement = (enum order_placement)random_below(&seed, 3);
         const uint32_t v = placement == PLACEMENT_ONE_WAY ? 1 : placement == PLACEMENT_V ? 2 : 4;
-        random_stages(costs, p * v, 1, 20, &seed);
+        (trial % 3 ? random_stages : random_growing_stages)(costs, p * v, 1, 20, &seed);
         const struct order_request request = {
             .ranks = p, .micro_batches = 1 + (uint32_t)random_below(&seed, 12), .chunks = v, .placement = placement,
             .costs = costs, .latency_ns = random_below(&seed, 9), .objective = trial % 2,
-            .memory_bytes = 100 * v + random_below(&seed, 100 * v * p), .budget = 20000,
+            .memory_bytes = 100 * (v + 1) + random_below(&seed, 100 * v * p), .budget = 20000,
         };
         assert_good(order_search(&request, &found, &error), error);
         follow(&request, &found, trial, &seed);
