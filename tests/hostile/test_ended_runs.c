@@ -218,6 +218,15 @@ static const char *judge_threads(const struct trial *trial)
     return WIFEXITED(status) && WEXITSTATUS(status) == 0 && is_whole ? NULL : "did not go on after it was stopped";
 }
 
+// A rank that begins when rank 0 has heard of the end already, and has left, finds nobody.
+static bool came_too_late(const struct trial *trial, uint32_t rank, const char *text)
+{
+    char *first = load(trial, "err", 0);
+    const bool knows = rank != 0 && trial->victim != 0 && names_victim(trial, first);
+    free(first);
+    return knows && text && strstr(text, "cannot reach rank 0 (nobody wrote where it listens)");
+}
+
 static const char *judge_processes(const struct trial *trial)
 {
     const char *fault = NULL;
@@ -228,7 +237,8 @@ static const char *judge_processes(const struct trial *trial)
         if (rank != trial->victim && !fault)
             fault = status == -1 ? "a rank did not end"
                   : !WIFEXITED(status) || WEXITSTATUS(status) != 3 ? "a rank did not end with 3"
-                  : !names_victim(trial, text) ? "a rank does not name who was ended" : NULL;
+                  : !names_victim(trial, text) && !came_too_late(trial, rank, text)
+                  ? "a rank does not name who was ended" : NULL;
         free(text);
     }
     return fault;
@@ -258,7 +268,8 @@ static bool await_process(const struct trial *trial, pid_t process)
 }
 
 // mpirun ends ranks that have not ended yet when the first has: one of them has said who it was, or mpirun. Who was
-// stopped may be left to us. (Open MPI 4.1's mpirun itself may hang, or crash, when it ends a job; ranks must not.)
+// stopped may be left to us. (Open MPI 4.1's mpirun itself may hang, or crash before it has said who it was, when it
+// ends a job; ranks must not.)
 static const char *judge_mpirun(struct trial *trial)
 {
     bool is_named = false, have_ended = true;
@@ -275,7 +286,7 @@ static const char *judge_mpirun(struct trial *trial)
     }
     trial->launcher_failed = status == -1 || WIFSIGNALED(status);
     return !have_ended ? "a rank did not end" : status != -1 && WIFEXITED(status) && WEXITSTATUS(status) == 0
-         ? "ended well" : is_named ? NULL : "nobody names who was ended";
+         ? "ended well" : is_named || trial->launcher_failed ? NULL : "nobody names who was ended";
 }
 
 // What the test and launchers put there, the place to meet of a rank 0 that could not remove it, and the timelines.
