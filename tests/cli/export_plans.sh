@@ -38,6 +38,8 @@ echo "# several stages per rank, and orders that frameworks have no name for"
 by_hand interleaved interleaved 2 64MiB 8 --cuts 3,4,4,3
 weir export megatron interleaved.json --profile profile.json
 weir export colossalai interleaved.json --profile profile.json
+by_hand groups interleaved 4 64MiB 10 --cuts 1,2,2,2,2,2,2,1
+weir export megatron groups.json --profile profile.json
 by_hand v v-half 2 64MiB 8 --cuts 3,4,4,3
 weir export torchtitan v.json
 weir export pytorch v.json
