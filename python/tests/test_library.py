@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import unittest
 
 from weir import library
@@ -47,6 +48,27 @@ class Layout(unittest.TestCase):
                       for statement in body.split(';') if statement.strip()
                       for part in re.sub(r'\([^*].*?\)$', '', statement.strip()).split(',')]
             self.assertEqual([a or b for a, b in fields], [field for field, *_ in struct._fields_], name)
+
+
+class Imports(unittest.TestCase):
+    def test_nothing_but_the_library_is_needed(self):
+        script = ('import sys\nfrom weir import *\nassert "torch" not in sys.modules\n'
+                  'import weir\nassert weir.__version__\ntry:\n    weir.nothing\n'
+                  'except AttributeError as why:\n    print(why)')
+        said = subprocess.run([sys.executable, '-c', script], check=True, capture_output=True, text=True).stdout
+        self.assertEqual(said, "module 'weir' has no attribute 'nothing'\n")
+
+    def test_a_library_that_is_not_there_is_a_sentence(self):
+        ended = subprocess.run([sys.executable, '-c', 'import weir'], capture_output=True, text=True,
+                               env={**os.environ, 'WEIR_LIBRARY': __file__})
+        self.assertRegex(ended.stderr, 'ImportError: libweir cannot be loaded .*: install the wheel that `scons wheel`')
+
+    def test_a_plan_is_not_taken_for_a_profile(self):
+        import weir
+        made = weir.schedule('1f1b', ranks=2, micro_batches=2)
+        for wrong in (made, {'format': 'weir.profile'}, 12, None):
+            with self.assertRaisesRegex((TypeError, ctypes.ArgumentError), 'a weir.Profile is wanted'):
+                weir.partition(wrong, '2 devices, 1GiB, 1GB/s 1us', schedule='1f1b', micro_batches=2)
 
 
 class Functions(unittest.TestCase):

@@ -17,7 +17,7 @@ from .documents import (Explanation, Plan, Profile, Schedule, Simulation, Sweep,
 from .library import WeirError, version as _version
 
 __all__ = ['Explanation', 'Plan', 'Profile', 'Schedule', 'Simulation', 'Sweep', 'WeirError', 'partition', 'profile',
-           'schedule', 'search', 'sweep', 'torch']
+           'schedule', 'search', 'sweep']
 __version__ = _version()
 
 
@@ -27,7 +27,7 @@ def profile(*args: Any, **kwargs: Any) -> Profile:
     return measure(*args, **kwargs)
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> Any:  # weir.torch is imported when it is named
     if name in ('capture', 'torch'):
         return importlib.import_module('.' + name, __name__)
     raise AttributeError(f'module {__name__!r} has no attribute {name!r}')

@@ -13,7 +13,8 @@ import sys
 from typing import Any, Iterable, Iterator, Mapping, Optional, Sequence, TypeVar, Union
 
 from . import library
-from .library import Progress, WeirError, call, encode, numbers, run, size, take_text, time_ns, whole
+from .library import (Progress, WeirError, call, encode, numbers, run, run_answer, size, take_text, time_ns,
+                      whole)
 
 __all__ = ['Explanation', 'Plan', 'Profile', 'Schedule', 'Simulation', 'Sweep', 'partition', 'schedule', 'search',
            'sweep']
@@ -157,11 +158,10 @@ class Plan(_Shown, _Document):
         `budget`: units of work for each of some twenty plans, usually half a second's. Ctrl-C ends it with what is
         known.
         """
-        watch, answer = library.Watch(), library.Answer()
-        explaining = library.Explaining(whole(budget, 'budget', most=2**53 - 1), ctypes.pointer(watch))
-        run('explain', self, profile, ctypes.byref(explaining), ctypes.byref(answer), watch=watch,
-            progress=progress)
-        return Explanation(take_text(answer.document), take_text(answer.text))
+        watch = library.Watch()
+        explaining = library.Explaining(whole(budget, 'budget', 1, 2**53 - 1), ctypes.pointer(watch))
+        return Explanation(*run_answer('explain', self, profile, ctypes.byref(explaining), watch=watch,
+                                       progress=progress))
 
     def second_opinion(self, profile: Profile) -> str:
         """What GLPK, in a process of its own, says of the plan's bound; for up to hundreds of layers."""
@@ -474,15 +474,18 @@ def sweep(profile: Profile, cluster: Union[str, Document], *, schedules: Iterabl
     of work for each plan. Ctrl-C ends it with the rows so far.
     """
     names = [encode(name) for name in ([schedules] if isinstance(schedules, str) else schedules)]
-    watch, answer, best = library.Watch(), library.Answer(), ctypes.c_void_p()
+    watch, best = library.Watch(), ctypes.c_void_p()
     sweeping = library.Sweeping(
         cluster=_document(cluster), schedules=(ctypes.c_char_p * len(names))(*names), schedule_count=len(names),
         ranks=numbers(ranks), chunks=numbers(chunks), micro_batches=numbers(micro_batches),
         optimizer=encode(optimizer), memory_bytes=size(memory, 'memory'), budget=whole(budget, 'budget', 1, 2**53 - 1),
         threads=whole(threads, 'threads', 1, 1024), watch=ctypes.pointer(watch))
-    run('sweep', profile, ctypes.byref(sweeping), ctypes.byref(answer), ctypes.byref(best), watch=watch,
-        progress=progress)
-    result = Sweep(take_text(answer.document), take_text(answer.text), Plan(best.value) if best.value else None)
+    try:
+        texts = run_answer('sweep', profile, ctypes.byref(sweeping), behind=[ctypes.byref(best)], watch=watch,
+                           progress=progress)
+    finally:  # the plan is ours whatever else went wrong
+        suggested = Plan(best.value) if best.value else None
+    result = Sweep(*texts, suggested)
     if result.document['stopped'] and not any(row['outcome'] == 'planned' for row in result):
         raise KeyboardInterrupt
     return result

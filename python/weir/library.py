@@ -204,6 +204,7 @@ def _load() -> ctypes.CDLL:
     for name in _FREES:
         function = getattr(library, 'weir_' + name)
         function.restype, function.argtypes = None, [c_void_p]
+    library.weir_answer_clear.restype, library.weir_answer_clear.argtypes = None, [POINTER(Answer)]
     library.weir_version.restype, library.weir_version.argtypes = c_char_p, []
     return library
 
@@ -231,7 +232,7 @@ def call(name: str, *arguments: Any) -> Any:
 def take_text(address: int) -> str:
     """The library's text at this address, which is then freed."""
     try:
-        return ctypes.string_at(address).decode('utf-8', 'replace')
+        return _text_at(address)
     finally:
         LIBRARY.weir_text_free(address)
 
@@ -293,6 +294,21 @@ def _discard(name: str, result: Any) -> None:
     if isinstance(result, int) and not isinstance(result, bool):
         frees = {'partition': LIBRARY.weir_plan_free, 'search': LIBRARY.weir_schedule_free}
         frees.get(name, LIBRARY.weir_text_free)(result)
+
+
+def run_answer(name: str, *arguments: Any, behind: Any = (), watch: Watch,
+               progress: Optional[Progress] = None) -> tuple[str, str]:
+    """run() of a function that fills in a struct weir_answer: the document, and what people read."""
+    answer = Answer()
+    try:
+        run(name, *arguments, ctypes.byref(answer), *behind, watch=watch, progress=progress)
+        return _text_at(answer.document), _text_at(answer.text)
+    finally:
+        LIBRARY.weir_answer_clear(ctypes.byref(answer))
+
+
+def _text_at(address: int) -> str:
+    return ctypes.string_at(address).decode('utf-8', 'replace')
 
 
 # --- arguments ----------------------------------------------------------------------------------------------------
