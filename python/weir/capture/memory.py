@@ -10,7 +10,7 @@ import gc
 import os
 import weakref
 from dataclasses import dataclass, field
-from typing import Any, Dict, List, Optional, Set, Tuple
+from typing import Any, Dict, List, Set, Tuple
 
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function
