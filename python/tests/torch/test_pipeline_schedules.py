@@ -21,12 +21,12 @@ RUN = {  # and the class of PyTorch that has this order, or None: then the CSV r
     "interleaved-zb": "ScheduleInterleavedZeroBubble", "zb-v": "ScheduleZBVZeroBubble", "v-half": None, "v-min": None,
     "dualpipev": "ScheduleDualPipeV", "hanayo": None}
 REFUSED = {
-    "pipedream": "pipedream updates weights between micro-batches (weights stash), and PyTorch's runtime has one version "
-                 "of them: plan with a schedule that flushes, such as 1f1b",
+    "pipedream": "pipedream updates weights between micro-batches (weights stash), and PyTorch's runtime has one "
+                 "version of them: plan with a schedule that flushes, such as 1f1b",
     "pipedream-2bw": "pipedream-2bw updates weights between micro-batches (weights 2bw), and PyTorch's runtime has one "
                      "version of them: plan with a schedule that flushes, such as 1f1b",
-    "chimera": "chimera has two copies of each stage on the same ranks, and PyTorch's runtime has one of each: plan with "
-               "zb-v or dualpipev",
+    "chimera": "chimera has two copies of each stage on the same ranks, and PyTorch's runtime has one of each: plan "
+               "with zb-v or dualpipev",
     "dualpipe": "dualpipe has two copies of each stage on the same ranks, and PyTorch's runtime has one of each: plan "
                 "with zb-v or dualpipev",
     "seq1f1b": "seq1f1b splits its sequences, which PyTorch's runtime cannot: plan with 1f1b"}

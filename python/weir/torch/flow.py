@@ -14,11 +14,12 @@ such as the input of a skip connection, it hands on.
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Optional
 
 import torch
 
 from ..capture.parts import Part, Parts, left_as_it_was, parts
+from ..capture.replay import Loss
 from ..capture.errors import refusal
 
 
@@ -65,7 +66,7 @@ def cut_stages(made: Parts, stages: Sequence[dict]) -> list[StageFlow]:
             known += part.outputs
         behind = set(made.result).union(*reads[number + 1:])
         is_last = number == len(runs) - 1
-        returned = tuple(made.result) if is_last else tuple(value for value in known if value in behind)
+        returned = tuple(made.result) if is_last else tuple(value for value in dict.fromkeys(known) if value in behind)
         cut.append(StageFlow(number, tuple(of_stage), received, returned))
     return cut
 
@@ -95,23 +96,25 @@ class Seen:
 
     metas: dict[int, torch.Tensor]
     changed: dict[str, frozenset[int]]
-    draws: bool  # whether it takes random numbers
 
 
-def look_at_values(made: Parts, sample: Any) -> Seen:
-    """Runs the parts once, as a training step would. Buffers and random numbers stay as they are."""
+def look_at_values(made: Parts, sample: Any, loss: Optional[Loss]) -> Seen:
+    """Runs the parts once, as a training step would, `loss` of the result too where it needs no target.
+
+    Buffers and random numbers stay as they are. All ranks do it, so that what is refused is refused on each.
+    """
     values = dict(zip(made.inputs, made.tensors_of(sample)))
     metas = {value: _as_meta(tensor) for value, tensor in values.items()}
     changed = {}
     with left_as_it_was(made.model), torch.enable_grad():
-        state = torch.get_rng_state()
         for part in made:
             before = {value: values[value]._version for value in part.inputs}
             values.update(zip(part.outputs, part(*(values[value] for value in part.inputs))))
             changed[part.name] = frozenset(value for value in before if values[value]._version != before[value])
             metas.update((value, _as_meta(values[value])) for value in part.outputs)
-        draws = not torch.equal(state, torch.get_rng_state())
-    return Seen(metas, changed, draws)
+        if loss is not None:
+            loss(made.result_of(values))
+    return Seen(metas, changed)
 
 
 def _as_meta(tensor: torch.Tensor) -> torch.Tensor:

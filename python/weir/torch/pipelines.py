@@ -11,6 +11,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils import _pytree as tree
 
 from ..capture.parts import Parts
+from ..capture.replay import Loss
 from ..documents import Plan, Schedule
 from .flow import cut_stages, look_at_values, take_apart
 from .pipes import Pipe, cut_pipes
@@ -47,7 +48,8 @@ class Pipeline:
         """Takes the model apart, by one micro-batch's inputs, and keeps this rank's stages of it."""
         document = self._plan.document
         self._parts = take_apart(self._model, sample, document)
-        seen = look_at_values(self._parts, sample)
+        gives_loss = self._pipe.has_backward() and self._loss_fn is None
+        seen = look_at_values(self._parts, sample, Loss(self._parts, None, None) if gives_loss else None)
         cut = cut_stages(self._parts, document["stages"])
         splits = self._pipe.splits_backward()
         self._metas = {stage.number: ([seen.metas[value] for value in stage.received],
@@ -74,7 +76,7 @@ class Pipeline:
         stages = [NamedStage(module, number, len(self._pipe.rank_of), self.device, group=self._pipe_group,
                              input_args=tuple(self._metas[number][0]), output_args=tuple(self._metas[number][1]))
                   for module, number in zip(self._replicated(), self.stages)]
-        loss = self._loss if self._loss_fn is not None and self._pipe.has_backward() else None
+        loss = self._loss if self._pipe.has_backward() else None
         self._runtime = make_runtime(self._plan.document["schedule"]["name"], self._pipe, stages, loss)
 
     def _groups_of(self, all_ranks: Sequence[Sequence[int]]) -> list[dist.ProcessGroup]:
@@ -124,9 +126,6 @@ class Pipeline:
             on a rank with the last stage, the loss of each of its micro-batches, in their order; elsewhere an empty
             list. Of a schedule without backwards, what the model returns for all of them, or None.
         """
-        if self._loss_fn is None and self._pipe.has_backward():
-            raise refusal("the schedule has backwards, and no loss to start them from: give pipeline a "
-                          "loss_fn(output, target)")
         if inputs and named:
             raise refusal("give a step's inputs either by position or by name, as the sample has them")
         calls = self.micro_batches_of(inputs if inputs else named)
@@ -150,9 +149,7 @@ class Pipeline:
                           f"{_shapes(planned)}: every step needs the same, since ranks have agreed on their messages")
         return tuple(tensor.to(self.device) for tensor in tensors)
 
-    def _targets(self, target: Any) -> Optional[list]:
-        if self._loss_fn is None:
-            return None
+    def _targets(self, target: Any) -> list:
         parts = self.split(target, "the target")
         return tree.tree_map_only(torch.Tensor, lambda value: value.to(self.device),
                                   [parts[number] for number in self.micro_batches])
@@ -178,7 +175,7 @@ class Pipeline:
         return [tree.tree_unflatten([part[number] for part in parts], shape) for number in range(micro_batches)]
 
     def _loss(self, output: Any, target: Any) -> torch.Tensor:
-        loss = self._loss_fn(self._result(output), target)
+        loss = Loss(self._parts, self._loss_fn, target)(self._result(output))
         self._made.append(loss.detach().clone())
         return loss * self._scale
 
@@ -199,7 +196,8 @@ def pipeline(model: Any, plan: Union[Plan, str, dict], sample: Any = None, *, lo
         plan: a Plan, or its document as text or dict.
         sample: one micro-batch's inputs: a tensor, a tuple of positional or a dict of named arguments. Without it the
             stages are made at the first step, by its first micro-batch; an optimizer needs them before.
-        loss_fn: loss_fn(output, target) of one micro-batch, with the output as the model returns it.
+        loss_fn: loss_fn(output, target) of one micro-batch, with the output as the model returns it; loss_fn(output)
+            where steps have no target. Without it the model returns its loss, itself or as its result's `.loss`.
         device: where the stages are; without it the GPU of the local rank under NCCL, and the CPU otherwise.
         group: the ranks of the plan, by number; without it all.
         schedule: another order for the plan's stages, such as `weir.search(...)`: a Schedule, its document, or a CSV.

@@ -62,9 +62,11 @@ class RunModule(nn.Module):
         super().__init__()
         self.parts, self.recomputed = run.parts, run.recomputed
         self.layers = nn.ModuleList(part.module for part in run.parts)
-        made = [value for part in run.parts for value in part.outputs]
-        self.reads = tuple(dict.fromkeys(value for part in run.parts for value in part.inputs if value not in made))
-        self.makes = tuple(value for value in made if value in needed)
+        self.reads, made = [], []
+        for part in run.parts:
+            self.reads += [value for value in part.inputs if value not in made and value not in self.reads]
+            made += part.outputs
+        self.makes = tuple(value for value in dict.fromkeys(made) if value in needed)
         self.needed = needed_behind([part.inputs for part in run.parts], self.makes)
         # What is run again must find its inputs as they were, so those that are changed in place are copied first.
         self.copied = {value for part in run.parts for value in changed[part.name]} if run.recomputed else set()

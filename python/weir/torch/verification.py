@@ -13,7 +13,7 @@ from torch.utils import _pytree as tree
 from ..capture.recording import as_call
 from ..documents import Plan, Schedule
 from .pipelines import Pipeline, pipeline
-from ..capture.errors import refusal
+from ..capture.replay import Loss
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,12 +70,10 @@ def verify(model: Union[nn.Module, Callable[[], nn.Module]], plan: Union[Plan, s
     Args:
         model: the module, which is left as it is, or a function that makes it.
         sample, target: a whole iteration's inputs (a tensor, a tuple, or a dict of named ones) and targets.
-        loss_fn: loss_fn(output, target), a mean.
+        loss_fn: as pipeline takes it; a mean.
         steps: how many steps of the optimizer, each on the same batch.
         optimizer: optimizer(parameters) of both runs; plain SGD with a rate of 0.01 without it.
     """
-    if loss_fn is None:
-        raise refusal("verify compares gradients, which need a loss to start from: give it a loss_fn(output, target)")
     whole = copy.deepcopy(model) if isinstance(model, nn.Module) else model()
     _same_weights(whole, group)
     make_optimizer = optimizer or (lambda parameters: torch.optim.SGD(parameters, lr=0.01))
@@ -113,7 +111,7 @@ def _whole_step(whole: nn.Module, pipe: Pipeline, call: Any, target: Any, loss_f
     parts = pipe.split(on_device, "the sample and target")
     losses = []
     for (args, kwargs), wanted in parts:
-        loss = loss_fn(whole(*args, **kwargs), wanted)
+        loss = Loss(None, loss_fn, wanted)(whole(*args, **kwargs))
         (loss * (1 / len(parts))).backward()
         losses.append(loss.detach())
     return losses

@@ -1,0 +1,224 @@
+#!/usr/bin/env python3
+"""Weir's plans against an even split, both run by PyTorch, turn by turn in one run.
+
+    compare_plans.py [MODEL ...] [--schedule 1f1b] [--ranks 2] [--micro-batches 8] [--rounds 10] [--no-verify]
+
+For each model: profiled on one rank while the others wait, planned for the measured links, and run by
+torch.distributed.pipelining over gloo, one compute thread for each rank. Its peer is the same model with the same
+schedule and micro-batches, cut into stages of as many layers each, as is done where nothing was measured. Iterations
+alternate, and medians are compared: even time / planned time, the time that Weir has predicted, and the largest
+relative difference of the pipeline's gradients from the whole model's.
+
+Exits with 1 when a plan is slower than 0.98 of the even split, the median gain is below 1.15, a prediction is more than
+10 % off, or gradients differ by more than 1e-4. Needs the package weir, PyTorch, and for their models torchvision and
+transformers; leaves out a model that cannot be made, and says so. Run it where nothing else runs.
+"""
+
+import argparse
+import copy
+import os
+import statistics
+import subprocess
+import sys
+import time
+
+GAIN_LEAST, GAIN_MEDIAN, PREDICTION_OFF, GRADIENTS_OFF = 0.98, 1.15, 0.10, 1e-4
+
+
+def mlp(batch):
+    """Layers as uneven as they come: wide ones first."""
+    import torch
+    from torch import nn
+    widths = [1024, 1024, 1024, 768, 512, 512, 256, 256, 256, 256, 128, 128, 128]
+    layers = [nn.Sequential(nn.Linear(a, b), nn.ReLU()) for a, b in zip(widths, widths[1:])]
+    return nn.Sequential(*layers, nn.Linear(128, 10)), torch.randn(64 * batch, 1024), torch.randint(10, (64 * batch,))
+
+
+def image_model(make, side, batch):
+    import torch
+    return make(num_classes=10), torch.randn(batch, 3, side, side), torch.randint(10, (batch,))
+
+
+def vgg16(batch):
+    from torchvision.models import vgg16 as make
+    return image_model(lambda **more: make(dropout=0.0, **more), 64, 2 * batch)
+
+
+def resnet50(batch):
+    from torchvision.models import resnet50 as make
+    return image_model(make, 96, 2 * batch)
+
+
+def vit(batch):
+    from torchvision.models import VisionTransformer
+    return image_model(lambda **more: VisionTransformer(image_size=64, patch_size=8, num_layers=6, num_heads=6,
+                                                        hidden_dim=192, mlp_dim=768, **more), 64, 4 * batch)
+
+
+def gpt(batch):
+    """10 M parameters, in PyTorch's own blocks."""
+    import torch
+    from torch import nn
+
+    class Gpt(nn.Module):
+        def __init__(self, words=256, length=64, width=384):
+            super().__init__()
+            self.words, self.positions = nn.Embedding(words, width), nn.Parameter(torch.randn(length, width) * 0.02)
+            self.blocks = nn.ModuleList(nn.TransformerEncoderLayer(width, 6, 4 * width, dropout=0.0, batch_first=True,
+                                                                   norm_first=True) for _ in range(6))
+            self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, words, bias=False)
+            self.register_buffer("mask", nn.Transformer.generate_square_subsequent_mask(length))
+
+        def forward(self, ids):
+            now = self.words(ids) + self.positions
+            for block in self.blocks:
+                now = block(now, src_mask=self.mask)
+            return self.head(self.norm(now))
+
+    return Gpt(), torch.randint(256, (2 * batch, 64)), torch.randint(256, (2 * batch, 64))
+
+
+def gpt2(batch):
+    import torch
+    from transformers import GPT2Config, GPT2LMHeadModel
+    config = GPT2Config(vocab_size=2048, n_positions=64, n_embd=256, n_layer=6, n_head=4, resid_pdrop=0.0, embd_pdrop=0.0,
+                        attn_pdrop=0.0, use_cache=False, tie_word_embeddings=False)
+    return GPT2LMHeadModel(config), torch.randint(2048, (2 * batch, 64)), torch.randint(2048, (2 * batch, 64))
+
+
+def llama(batch):
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM
+    config = LlamaConfig(vocab_size=2048, hidden_size=256, intermediate_size=688, num_hidden_layers=6,
+                         num_attention_heads=4, max_position_embeddings=64, use_cache=False)
+    return LlamaForCausalLM(config), torch.randint(2048, (2 * batch, 64)), torch.randint(2048, (2 * batch, 64))
+
+
+MODELS = {maker.__name__: maker for maker in (mlp, vgg16, resnet50, vit, gpt, gpt2, llama)}
+
+
+def loss_of(output, target):
+    from torch.nn.functional import cross_entropy
+    output = getattr(output, "logits", output)
+    return cross_entropy(output.flatten(0, -2), target.flatten())
+
+
+class EvenSplit:
+    """A plan with as many layers on each stage, and nothing recomputed."""
+
+    def __init__(self, plan):
+        self.document, self.schedule = copy.deepcopy(plan.document), plan.schedule
+        stages = self.document["stages"]
+        names = [name for stage in stages for name in stage["layers"]]
+        for number, stage in enumerate(stages):
+            stage["layers"] = names[number * len(names) // len(stages):(number + 1) * len(names) // len(stages)]
+            stage["recompute"] = []
+
+
+def planned(model, inputs, target, arguments):
+    """The plan, made by rank 0, and the model's sample."""
+    import torch.distributed as dist
+    import weir
+    cluster, made = weir.torch.links(), [None]
+    sample = inputs[:len(inputs) // arguments.micro_batches]
+    if dist.get_rank() == 0:
+        profile = weir.profile(model, sample, loss_fn=loss_of, target=target[:len(sample)],
+                               stages=arguments.ranks if arguments.price_dispatch else None)
+        made = [weir.partition(profile, cluster, schedule=arguments.schedule,
+                               micro_batches=arguments.micro_batches).json()]
+    dist.broadcast_object_list(made)
+    return weir.Plan.from_json(made[0]), sample
+
+
+def timed_ms(pipeline, inputs, target):
+    """One iteration, from when all ranks are there to when all are done."""
+    import torch.distributed as dist
+    for parameter in pipeline.parameters():
+        parameter.grad = None
+    dist.barrier()
+    begin = time.perf_counter()
+    pipeline.step(inputs, target=target)
+    dist.barrier()
+    return (time.perf_counter() - begin) * 1e3
+
+
+def compare(name, arguments):
+    """Median iterations of the even split and of the plan, what was predicted, and the difference of gradients."""
+    import torch
+    import weir
+    torch.manual_seed(1)
+    model, inputs, target = MODELS[name](arguments.micro_batches)
+    plan, sample = planned(model, inputs, target, arguments)
+    off = weir.torch.verify(model, plan, inputs, target, loss_of) if arguments.verify else None
+    pipelines = [weir.torch.pipeline(copy.deepcopy(model), which, sample, loss_fn=loss_of)
+                 for which in (EvenSplit(plan), plan)]
+    times = [[], []]
+    for round_number in range(arguments.rounds + 2):
+        for which in ((0, 1), (1, 0))[round_number % 2]:
+            time_ms = timed_ms(pipelines[which], inputs, target)
+            if round_number >= 2:  # the first ones open connections and warm up
+                times[which].append(time_ms)
+    return (*map(statistics.median, times), plan.document["predicted"]["iteration_ns"] / 1e6,
+            off.gradients.relative if off else 0.0)
+
+
+def as_rank(arguments):
+    import torch
+    import torch.distributed as dist
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo")
+    speaks = dist.get_rank() == 0
+    rows = []
+    for name in arguments.models:
+        try:
+            MODELS[name](arguments.micro_batches)
+        except ImportError as missing:
+            if speaks:
+                print(f"{name:10} left out: {missing}", flush=True)
+            continue
+        even, ours, predicted, off = compare(name, arguments)
+        rows.append((even / ours, abs(predicted / ours - 1), off))
+        if speaks:
+            print(f"{name:10} even {even:8.1f} ms   plan {ours:8.1f} ms   even/plan {even / ours:5.3f}   "
+                  f"predicted {predicted:8.1f} ms ({100 * (predicted / ours - 1):+5.1f} %)   gradients {off:.1e}", flush=True)
+    dist.destroy_process_group()
+    return judged(rows, speaks)
+
+
+def judged(rows, speaks):
+    """Whether all that is promised holds, printed in a line."""
+    if not rows:
+        return 1
+    gains = [gain for gain, _, _ in rows]
+    worst, off = max(row[1] for row in rows), max(row[2] for row in rows)
+    good = (min(gains) >= GAIN_LEAST and statistics.median(gains) >= GAIN_MEDIAN and worst <= PREDICTION_OFF
+            and off <= GRADIENTS_OFF)
+    if speaks:
+        print(f"even/plan: median {statistics.median(gains):.3f}, least {min(gains):.3f}; predictions at most "
+              f"{100 * worst:.1f} % off; gradients at most {off:.1e}: {'holds' if good else 'does not hold'}")
+    return 0 if good else 1
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("models", nargs="*", default=list(MODELS), metavar="MODEL", help=", ".join(MODELS))
+    parser.add_argument("--schedule", default="1f1b")
+    parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--micro-batches", type=int, default=8)
+    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--no-verify", dest="verify", action="store_false")
+    parser.add_argument("--no-dispatch", dest="price_dispatch", action="store_false",
+                        help="do not measure what PyTorch's runtime takes for an action")
+    arguments = parser.parse_args()
+    unknown = [name for name in arguments.models if name not in MODELS]
+    if unknown:
+        parser.error(f"no model {unknown[0]}: there are {', '.join(MODELS)}")
+    if "RANK" in os.environ:
+        return as_rank(arguments)
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(arguments.ranks)]
+    ended = subprocess.run([*command, __file__, *sys.argv[1:]], env={**os.environ, "OMP_NUM_THREADS": "1"}, check=False)
+    return ended.returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
