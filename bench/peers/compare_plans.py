@@ -81,8 +81,8 @@ def gpt(batch):
 def gpt2(batch):
     import torch
     from transformers import GPT2Config, GPT2LMHeadModel
-    config = GPT2Config(vocab_size=2048, n_positions=64, n_embd=256, n_layer=6, n_head=4, resid_pdrop=0.0, embd_pdrop=0.0,
-                        attn_pdrop=0.0, use_cache=False, tie_word_embeddings=False)
+    config = GPT2Config(vocab_size=2048, n_positions=64, n_embd=256, n_layer=6, n_head=4, resid_pdrop=0.0,
+                        embd_pdrop=0.0, attn_pdrop=0.0, use_cache=False, tie_word_embeddings=False)
     return GPT2LMHeadModel(config), torch.randint(2048, (2 * batch, 64)), torch.randint(2048, (2 * batch, 64))
 
 
@@ -179,8 +179,8 @@ def as_rank(arguments):
         even, ours, predicted, off = compare(name, arguments)
         rows.append((even / ours, abs(predicted / ours - 1), off))
         if speaks:
-            print(f"{name:10} even {even:8.1f} ms   plan {ours:8.1f} ms   even/plan {even / ours:5.3f}   "
-                  f"predicted {predicted:8.1f} ms ({100 * (predicted / ours - 1):+5.1f} %)   gradients {off:.1e}", flush=True)
+            print(f"{name:10} even {even:8.1f} ms   plan {ours:8.1f} ms   even/plan {even / ours:5.3f}   predicted "
+                  f"{predicted:8.1f} ms ({100 * (predicted / ours - 1):+5.1f} %)   gradients {off:.1e}", flush=True)
     dist.destroy_process_group()
     return judged(rows, speaks)
 
