@@ -4,6 +4,7 @@
 """
 
 import contextlib
+import json
 import platform
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence
 
@@ -12,6 +13,7 @@ from torch import nn
 from torch.utils import _pytree as pytree
 from torch.utils.flop_counter import FlopCounterMode
 
+from ..documents import Profile
 from .clock import clock_for
 from .dispatch import measure_dispatch
 from .document import Dispatch, document_of
@@ -27,7 +29,7 @@ from .times import Times, measure_times
 def profile(model: Any, sample: Any, loss_fn: Optional[Callable] = None, target: Any = None, *,
             depth: Optional[int] = None, split_at: Optional[Sequence[str]] = None, device: Any = None,
             repeats: int = 20, name: Optional[str] = None, clock: Optional[str] = None,
-            stages: Optional[int] = None) -> Any:
+            stages: Optional[int] = None) -> Profile:
     """Measures a model's layers: F, B, I, W and R in ns, and what each keeps and borrows in bytes.
 
     model    an nn.Module, or a list of modules that run one after the other; in the mode in which it trains
@@ -61,7 +63,8 @@ def profile(model: Any, sample: Any, loss_fn: Optional[Callable] = None, target:
     head = {"model": name or type(model).__name__, "micro_batch": micro_batch_of(whole, sample)}
     source = {"device": device_name(place), "clock": watch.name, "repeats": repeats}
     notes = notes_of(whole, times, place, dispatch)
-    return as_profile(document_of(whole, books, times, flops, head, source, dispatch, notes))
+    document = document_of(whole, books, times, flops, head, source, dispatch, notes)
+    return Profile.from_json(json.dumps(document))
 
 
 def dispatch_of(whole: Parts, stages: Optional[int], place: torch.device) -> Dispatch:
@@ -72,16 +75,6 @@ def dispatch_of(whole: Parts, stages: Optional[int], place: torch.device) -> Dis
     if place.type != "cpu":
         raise refusal("stages: what PyTorch's runtime takes for an action is timed over gloo, on CPUs; leave it out")
     return Dispatch(stages, measure_dispatch())
-
-
-def as_profile(document: Dict[str, Any]) -> Any:
-    """A weir.Profile, where the binding is installed; otherwise the document."""
-    try:
-        from weir import Profile
-    except ImportError:
-        return document
-    import json
-    return Profile.from_json(json.dumps(document))
 
 
 def as_module(model: Any) -> nn.Module:
