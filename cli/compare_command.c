@@ -21,8 +21,8 @@ struct given {
 static const struct argp_option options[] = {
     SUBJECT_OPTIONS,
     { "iteration", KEY_ITERATION, "N", 0, "Which iteration of the trace, from 0 (the last)", 0 },
-    { "refine", KEY_REFINE, "PROFILE", 0, "Of a plan: write its profile with the times of each stage's layers scaled to "
-      "what was measured, to -o", 0 },
+    { "refine", KEY_REFINE, "PROFILE", 0, "Of a plan: write its profile with the times of each stage's layers scaled "
+      "to what was measured, to -o", 0 },
     OPTION_JSON,
     OPTION_OUTPUT,
     { 0 },
@@ -57,12 +57,12 @@ static const struct argp argp = {
     .options = options,
     .parser = take,
     .args_doc = "FILE TRACE...",
-    .doc = "Holds a run against its plan, or its schedule with costs: the iteration, the four bubbles, the peaks where the "
-           "trace has them, and what actions take per stage and kind. FILE is as for weir simulate; the trace is of "
+    .doc = "Holds a run against its plan, or its schedule with costs: the iteration, the four bubbles, the peaks where "
+           "the trace has them, and what actions take per stage and kind. FILE is as for weir simulate; the trace is of "
            "PyTorch's profiler or of Weir, of all ranks in a file or a file each.\v"
-           "What the two differ by is put down to causes: the plan is simulated anew with the measured values of one of "
-           "them at a time, and what the iteration then takes more or less is what it explains. Causes overlap, and need "
-           "not sum up; with all of them at once the rest is unexplained.\n"
+           "What the two differ by is put down to causes: the plan is simulated anew with the measured values of one "
+           "of them at a time, and what the iteration then takes more or less is what it explains. Causes overlap, and "
+           "need not sum up; with all of them at once the rest is unexplained.\n"
            "  stage   its actions take what they took on average\n"
            "  link    messages between two ranks take what they took at least\n"
            "  order   ranks do their actions in the order in which they did them\n"

@@ -28,8 +28,8 @@ bool exhibit_simulate(const struct subject_options *options, enum exhibit_detail
 bool exhibit_is_sensible(const struct exhibit *exhibit, struct error *error);
 void exhibit_clear(struct exhibit *exhibit);
 
-// Adds what two runs differ in: their numbers beside each other, how much more those of `a` are than those of `b` (or of
-// `b`, where only `b` was measured), and the first difference.
+// Adds what two runs differ in: their numbers beside each other, how much more those of `a` are than those of `b` (or
+// of `b`, where only `b` was measured), and the first difference.
 bool exhibit_compare(const struct exhibit *a, const struct exhibit *b, struct text *text, struct error *error);
 
 // Adds the page of one run, or of two (`b` not NULL).

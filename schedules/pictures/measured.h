@@ -22,8 +22,8 @@ struct difference {
 };
 bool timeline_compare(const struct timeline *a, const struct timeline *b, uint64_t tolerance_ns,
                       struct difference *difference, struct error *error);
-// Whether two timelines do the same work: as many forwards and backwards per stage. Adds a sentence, with neither capital
-// nor stop, where they do not.
+// Whether two timelines do the same work: as many forwards and backwards per stage. Adds a sentence, with neither
+// capital nor stop, where they do not.
 bool timeline_is_same_work(const struct timeline *a, const struct timeline *b, struct text *why);
 // The first difference as a sentence, with neither capital nor stop.
 void difference_write(const struct difference *difference, const struct timeline *a, const struct timeline *b,

@@ -31,8 +31,8 @@ static bool refuse_nameless(const struct trace_reader *reader, struct error *err
     const char *name = reader->file_count ? reader->files[0].name : "a trace";
     for (size_t i = 0; i < reader->file_count; i++) {
         if (reader->files[i].has_messages)
-            return error_set(error, "%s: passes messages, but names no actions: of PyTorch's schedules Schedule1F1B does "
-                                    "not; ScheduleInterleaved1F1B with one stage per rank does the same, and names "
+            return error_set(error, "%s: passes messages, but names no actions: of PyTorch's schedules Schedule1F1B "
+                                    "does not; ScheduleInterleaved1F1B with one stage per rank does the same, and names "
                                     "them", reader->files[i].name);
     }
     return error_set(error, "%s: has no complete event (ph X) that is named like an action: PP:0F1, Forward 1 or 0F1",

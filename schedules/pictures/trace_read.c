@@ -247,7 +247,8 @@ static bool keep_memory(struct trace_reader *reader, struct json_scan *scan, con
         return true;
     }
     struct trace_process *process = find_process(reader, event->process, &scan->error);
-    if (!process || !has_room(&reader->levels, sizeof level, reader->level_count, &reader->level_capacity, &scan->error))
+    if (!process
+        || !has_room(&reader->levels, sizeof level, reader->level_count, &reader->level_capacity, &scan->error))
         return false;
     level.process = (uint32_t)(process - reader->processes);
     reader->files[reader->file_count - 1].has_gpu_levels |= level.of_gpu;

@@ -85,7 +85,8 @@ static void fill_heads(struct order_problem *problem)
 }
 
 // What a micro-batch needs beside what it keeps once it has done its F on `chunk`, each W right after its I: to go
-// forward through the later chunks and back, and then, what those kept being free again, for its I's on the earlier ones.
+// forward through the later chunks and back, and then, what those kept being free again, for its I's on the earlier
+// ones.
 static uint64_t reserve_after(const struct order_problem *problem, uint32_t rank, uint32_t chunk)
 {
     uint64_t reserve = order_stage_growth(&problem->stage[problem_stage(problem, rank, chunk)]), kept = 0, freed = 0;

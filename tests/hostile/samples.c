@@ -71,6 +71,11 @@ const struct sample samples[] = {
     { "trace.json", DAMAGE_JSON, "weir simulate --trace damaged" },
     { "trace.json", DAMAGE_JSON, "weir simulate --trace damaged --format html -o made" },
     { "kineto.json", DAMAGE_JSON, "weir simulate --trace damaged" },
+    { "plan.trace.json", DAMAGE_JSON, "weir compare plan.json damaged" },
+    { "plan.trace.json", DAMAGE_JSON, "weir compare plan.json damaged --refine profile.json -o made"
+                                      " | weir profile --lint made" },
+    { "plan.json", DAMAGE_JSON, "weir compare damaged plan.trace.json --json" },
+    { "profile.json", DAMAGE_JSON, "weir compare plan.json plan.trace.json --refine damaged -o made" },
     { "trace.json.gz", DAMAGE_BYTES, "weir simulate --trace damaged" },
     { "loads.json", DAMAGE_JSON, "weir bottleneck piper.profile.json --model tps -c piper.cluster.json"
                                  " --plan damaged" },
@@ -241,6 +246,7 @@ char *samples_make(void)
     run(name, "weir import piper piper.json -o piper.profile.json --cluster-output piper.cluster.json");
     run(name, "weir schedule zb-v -p 2 -m 3 --lowered --format json -o lowered.json");
     run(name, "weir partition profile.json " PLANNED " -o plan.json");
+    run(name, "weir simulate plan.json --format trace -o plan.trace.json");
     run(name, "weir profile " SAMPLE_MODEL " --repeats 20 -o measured.json");
     make_settled(name, "nano.json", "measured.json");
     run(name, "weir partition nano.json " PLANNED " -o nano.plan.json");

@@ -109,6 +109,8 @@ static struct row {
     { "weir simulate schedule.json --against plan.json" },
     { "weir simulate schedule.json --format html" },
     { "weir simulate --trace trace.json.gz --format svg" },
+    { "weir compare plan.json plan.trace.json --refine profile.json -o made" },
+    { "weir compare plan.json plan.trace.json --json" },
     { "weir verify nano.plan.json --steps 1" },
     { "weir train " SAMPLE_MODEL " --plan nano.plan.json --data text --steps 1" },
 };

@@ -356,7 +356,8 @@ static void the_document_is_the_page_of_its_format(void **state)
     struct simulation predicted, measured;
     assert_good(timeline_add_level(&timeline, (struct level){ 1, 1000000, 5000 }), error);
     assert_good(timeline_measure(&timeline, &measured, &error), error);
-    assert_good(schedule_simulate(found.aligned.schedule, NULL, found.aligned.network, &predicted, NULL, &error), error);
+    assert_good(schedule_simulate(found.aligned.schedule, NULL, found.aligned.network, &predicted, NULL, &error),
+                error);
     struct text text = { 0 };
     comparison_write(&(struct comparison){ "1f1b", &predicted, &measured, peaks, &found.deviation }, &text);
     char *example = test_document("docs/formats/comparison.md");

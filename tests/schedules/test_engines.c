@@ -46,7 +46,8 @@ static void what_pytorch_runs_comes_back_from_its_file(void **state)
         struct text text = { 0 };
         struct csv_left_out left_out;
         size_t passed_over;
-        assert_good(csv_write(schedule, &(struct csv_style){ .dialect = CSV_TORCH_2_9 }, &text, &left_out, &error), error);
+        const struct csv_style style = { .dialect = CSV_TORCH_2_9 };
+        assert_good(csv_write(schedule, &style, &text, &left_out, &error), error);
         struct schedule *back = csv_read(text.data, text.length, "csv", &passed_over, &error);
         assert_good(back, error);
         assert_int_equal(back->stages, schedule->stages);

@@ -164,8 +164,8 @@ static void unlike_work_is_said(void **state)
     assert_true(timeline_is_same_work(&two, &slow, &why));
     assert_int_equal(why.length, 0);
     assert_false(timeline_is_same_work(&three, &two, &why));
-    assert_string_equal(why.data, "the two do different work: 6 forwards and 6 backwards of 2 stages against 4 forwards "
-                                  "and 4 backwards of 2 stages");
+    assert_string_equal(why.data, "the two do different work: 6 forwards and 6 backwards of 2 stages against 4 "
+                                  "forwards and 4 backwards of 2 stages");
     text_clear(&why);
     timeline_clear(&two);
     timeline_clear(&slow);

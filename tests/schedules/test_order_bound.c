@@ -48,7 +48,8 @@ static void no_order_beats_the_bound(void **state)
         const struct order_request request = {
             .ranks = p, .micro_batches = 1 + (uint32_t)random_below(&seed, v == 1 ? 10 : 5), .chunks = v,
             .placement = trial % 4 == 3 ? PLACEMENT_ONE_WAY : v == 2 ? PLACEMENT_V : PLACEMENT_ONE_WAY,
-            .costs = costs, .latency_ns = random_below(&seed, 8), .memory_bytes = 100 * (v + (trial % 3 == 0)) + random_below(&seed, 500),
+            .costs = costs, .latency_ns = random_below(&seed, 8),
+            .memory_bytes = 100 * (v + (trial % 3 == 0)) + random_below(&seed, 500),
             .objective = (enum order_objective)random_below(&seed, 2),
         };
         ended += try_one(&request, trial);

@@ -148,8 +148,9 @@ static void the_profile_says_that_it_was_scaled(void **state)
     assert_string_equal(given.profile->notes, "By hand. Times were scaled, stage by stage, to what a run took (1f1b, 2 "
                                               "ranks, 4 micro-batches).");
     assert_string_not_equal(given.profile->hash, before);
-    assert_int_equal(given.profile->source.sum_ns, sum_stage(&given, 0).forward_ns + sum_stage(&given, 0).backward_ns
-                                                   + sum_stage(&given, 1).forward_ns + sum_stage(&given, 1).backward_ns);
+    const struct sums first = sum_stage(&given, 0), second = sum_stage(&given, 1);
+    assert_int_equal(given.profile->source.sum_ns,
+                     first.forward_ns + first.backward_ns + second.forward_ns + second.backward_ns);
     given.plan->stages[1].layers[0][0] = '?';
     assert_false(profile_refine(given.profile, given.plan, &row, 1, &error));
     assert_non_null(strstr(error.text, "which the profile has not"));
