@@ -57,8 +57,8 @@ static bool add_row(struct listing *listing, const struct generator *generator, 
     *row = (struct sweep_row){ .weights = generator->weights, .class = class_of(generator), .ranks = ranks,
                                .chunks = chunks, .micro_batches = micro_batches, .found.outcome = SWEEP_NOT_TRIED };
     snprintf(row->schedule, sizeof row->schedule, "%s", generator->name);
-    row->only_simulated = sweep_only_simulates(row->schedule);
-    return true;
+    row->only_simulated = sweep_only_simulates(row->schedule, listing->error);
+    return listing->error->kind != ERROR_MACHINE;
 }
 
 static bool takes(const struct generator *generator, uint32_t ranks, uint32_t chunks, uint32_t micro_batches)

@@ -138,8 +138,8 @@ const struct sweep_row *sweep_best_plan(const struct sweep *sweep);
 // Less than 0 where `a` takes less time per micro-batch, exactly.
 int sweep_compare_time(const struct sweep_row *a, const struct sweep_row *b);
 
-// Whether rows of a schedule of this name are `only_simulated`.
-bool sweep_only_simulates(const char *schedule);
+// Whether rows of a schedule of this name are `only_simulated`. An error only for a machine's trouble.
+bool sweep_only_simulates(const char *schedule, struct error *error);
 
 // Whether a generator's schedules have forwards alone.
 struct generator;
