@@ -64,7 +64,7 @@ static bool find_layer(const struct explain_request *request, struct explanation
     bool good = generator != NULL;
     for (uint32_t s = 0; good && s < plan->stage_count; s++)
         good = find_layer_of(plan, profile, s, placement_copies(explanation->balance.placement, s),
-                             sweep_is_inference(generator), &explanation->layer, error);
+                             generator->is_inference, &explanation->layer, error);
     explanation->layer.share = (double)explanation->layer.ns / (double)plan->iteration_ns;
     profile_free(made);
     return good;

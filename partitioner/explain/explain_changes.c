@@ -323,7 +323,7 @@ static bool change_schedule(struct changing *changing)
     static const char *const flushing[] = { "1f1b", "zb-h1", "interleaved", "zb-v", NULL };
     static const char *const stashing[] = { "pipedream", "pipedream-2bw", NULL };
     const struct generator *own = generator_find(changing->best->schedule, changing->error);
-    if (!own || sweep_is_inference(own))
+    if (!own || own->is_inference)
         return own != NULL;
     for (const char *const *names = own->weights == WEIGHTS_FLUSH ? flushing : stashing; *names; names++) {
         struct search_request search = changing->unchanged;

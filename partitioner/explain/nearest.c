@@ -304,7 +304,7 @@ static bool is_run(const struct generator *generator)
 static bool is_instead(const struct generator *own, const struct generator *other)
 {
     return other != own && other->weights == own->weights && (is_run(other) || !is_run(own))
-        && !sweep_is_inference(other);
+        && !other->is_inference;
 }
 
 static bool probe_schedule(struct finding *finding, enum wanted wanted, const char *schedule, struct probe *result)
@@ -333,7 +333,7 @@ static bool nearest_schedules(struct finding *finding)
     const struct generator *own = generator_find(finding->request->search->schedule, finding->error);
     struct what_if quickest[MOST_SCHEDULES], shown[MOST_SCHEDULES];
     size_t count = 0, shown_count = 0;
-    if (!own || sweep_is_inference(own))
+    if (!own || own->is_inference)
         return own != NULL;
     bool good = find_quickest(finding, own, quickest, &count);
     for (size_t i = 0; good && i < count; i++) {

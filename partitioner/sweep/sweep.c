@@ -29,18 +29,9 @@ struct listing {
 // An order that is searched for is a schedule without a generator, on one way and on a V.
 static const struct generator searched = { .name = SWEEP_ORDER_NAME, .weights = WEIGHTS_FLUSH, .usual_chunks = 1 };
 
-bool sweep_is_inference(const struct generator *generator)
-{
-    struct error ignored = { 0 };
-    struct schedule *order = schedule_generate(generator->name, 2, 0, 8, &ignored);
-    const bool forward_only = order && schedule_is_forward_only(order);
-    schedule_free(order);
-    return forward_only;
-}
-
 static enum sweep_class class_of(const struct generator *generator)
 {
-    if (generator != &searched && sweep_is_inference(generator))
+    if (generator->is_inference)
         return SWEEP_INFERENCE;
     return generator->weights == WEIGHTS_FLUSH ? SWEEP_FLUSHING : SWEEP_ASYNCHRONOUS;
 }
@@ -61,12 +52,23 @@ static bool add_row(struct listing *listing, const struct generator *generator, 
     return listing->error->kind != ERROR_MACHINE;
 }
 
-static bool takes(const struct generator *generator, uint32_t ranks, uint32_t chunks, uint32_t micro_batches)
+// That a schedule cannot be had is an answer; that there is no memory to ask is none.
+static bool is_mere_no(const struct error *why, struct error *error)
 {
-    struct error ignored = { 0 };
-    struct schedule *order = schedule_generate(generator->name, ranks, chunks, micro_batches, &ignored);
+    if (why->kind == ERROR_MACHINE)
+        *error = *why;
+    return why->kind != ERROR_MACHINE;
+}
+
+// False, too, where the machine failed, which the listing's error then says.
+static bool takes(const struct listing *listing, const struct generator *generator, uint32_t ranks, uint32_t chunks,
+                  uint32_t micro_batches)
+{
+    struct error why = { 0 };
+    struct schedule *order = schedule_generate(generator->name, ranks, chunks, micro_batches, &why);
     const bool good = order != NULL;
     schedule_free(order);
+    is_mere_no(&why, listing->error);
     return good;
 }
 
@@ -86,11 +88,11 @@ static bool add_on_ranks(struct listing *listing, const struct generator *genera
     for (size_t c = 0; c < chunks.count; c++) {
         const bool must_ask = c > 0 && !request->chunks.count && generator != &searched;
         for (size_t i = 0; i < micro_batches.count; i++)
-            if ((!must_ask || takes(generator, ranks, chunks.at[c], micro_batches.at[i]))
+            if ((!must_ask || takes(listing, generator, ranks, chunks.at[c], micro_batches.at[i]))
                 && !add_row(listing, generator, ranks, chunks.at[c], micro_batches.at[i]))
                 return false;
     }
-    return true;
+    return listing->error->kind != ERROR_MACHINE;
 }
 
 static bool add_schedule(struct listing *listing, const struct generator *generator)
@@ -128,9 +130,9 @@ static bool list_rows(struct listing *listing)
     if (request->schedule_count)
         return true;
     for (const struct generator *generator = generators; generator->name; generator++) {
-        struct error ignored = { 0 };
-        if (!sweep_is_inference(generator) && is_asked_for(request, generator, &ignored)
-            && !add_schedule(listing, generator))
+        struct error why = { 0 };
+        const bool is_wanted = !generator->is_inference && is_asked_for(request, generator, &why);
+        if (!is_mere_no(&why, listing->error) || (is_wanted && !add_schedule(listing, generator)))
             return false;
     }
     return request->engine || add_schedule(listing, &searched);

@@ -141,10 +141,6 @@ int sweep_compare_time(const struct sweep_row *a, const struct sweep_row *b);
 // Whether rows of a schedule of this name are `only_simulated`. An error only for a machine's trouble.
 bool sweep_only_simulates(const char *schedule, struct error *error);
 
-// Whether a generator's schedules have forwards alone.
-struct generator;
-bool sweep_is_inference(const struct generator *generator);
-
 // The document (docs/formats/sweep.md), without the plans.
 void sweep_write(const struct sweep *sweep, struct text *text);
 

@@ -43,7 +43,8 @@ const struct generator generators[] = {
     { .name = "seq1f1b", .about = "1f1b of parts of sequences (splits)",
       .weights = WEIGHTS_FLUSH, .usual_chunks = 1, .takes_splits = true, .generate = generate_seq1f1b },
     { .name = "forward-only", .about = "inference: forwards alone",
-      .weights = WEIGHTS_FLUSH, .usual_chunks = 1, .takes_replicas = true, .generate = generate_forward_only },
+      .weights = WEIGHTS_FLUSH, .usual_chunks = 1, .takes_replicas = true, .is_inference = true,
+      .generate = generate_forward_only },
     { 0 },
 };
 

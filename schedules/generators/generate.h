@@ -20,6 +20,7 @@ struct generator {
     enum weights weights;
     uint32_t usual_chunks;  // what `chunks` 0 means
     bool takes_splits, takes_replicas;
+    bool is_inference;         // forwards alone
     // NULL with the constraint and the nearest valid values in the error. What the request leaves to the
     // schedule has been filled in, but for `splits`.
     struct schedule *(*generate)(const struct generate_request *request, struct error *error);

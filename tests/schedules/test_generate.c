@@ -335,6 +335,18 @@ static void an_unknown_schedule_is_answered_with_all_that_there_are(void **state
         assert_non_null(strstr(error.text, generator->name));
 }
 
+static void inference_is_forwards_alone(void **state)
+{
+    (void)state;
+    for (const struct generator *generator = generators; generator->name; generator++) {
+        struct error error = { 0 };
+        struct schedule *schedule = schedule_generate(generator->name, 2, 0, 8, &error);
+        assert_good(schedule, error);
+        assert_int_equal(generator->is_inference, schedule_is_forward_only(schedule));
+        schedule_free(schedule);
+    }
+}
+
 static void the_page_of_schedules_has_a_line_for_each(void **state)
 {
     (void)state;
@@ -365,6 +377,7 @@ int main(void)
         cmocka_unit_test(replicas_take_turns),
         cmocka_unit_test(replicas_that_do_not_fit_are_said),
         cmocka_unit_test(ranks_and_micro_batches_that_do_not_fit_are_said),
+        cmocka_unit_test(inference_is_forwards_alone),
         cmocka_unit_test(the_page_of_schedules_has_a_line_for_each),
         cmocka_unit_test(an_unknown_schedule_is_answered_with_all_that_there_are),
     };
