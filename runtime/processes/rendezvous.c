@@ -91,7 +91,6 @@ bool rendezvous_clear(const char *path, struct error *error)
     return unlink(path) == 0 || errno == ENOENT || cannot(path, "removed", error);
 }
 
-// Closed before it gets its name, so that other machines see all of it.
 static bool fill(int file, const struct rendezvous *rendezvous, struct rendezvous_file *mark)
 {
     char text[RENDEZVOUS_TEXT_SIZE];
@@ -100,21 +99,52 @@ static bool fill(int file, const struct rendezvous *rendezvous, struct rendezvou
     const bool good = fstat(file, &status) == 0 && dprintf(file, "%s\n", text) > 0;
     if (good)
         *mark = (struct rendezvous_file){ .device = status.st_dev, .inode = status.st_ino };
+    return good;
+}
+
+// A file that has no name while it is written, so that who is killed leaves nothing behind; -1 where there is no such
+// thing (NFS).
+static int open_nameless(const char *path)
+{
+    char folder[PATH_MAX] = ".";
+    const char *slash = strrchr(path, '/');
+    if (slash)
+        snprintf(folder, sizeof folder, "%.*s", (int)(slash - path) + 1, path);
+    return access("/proc/self/fd", X_OK) == 0 ? open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600) : -1;
+}
+
+// Unlike a rename, a link takes nobody's place.
+static bool publish_nameless(int file, const char *path, const struct rendezvous *rendezvous,
+                             struct rendezvous_file *mark)
+{
+    char own[64];
+    snprintf(own, sizeof own, "/proc/self/fd/%d", file);
+    const bool good = fill(file, rendezvous, mark) && linkat(AT_FDCWD, own, AT_FDCWD, path, AT_SYMLINK_FOLLOW) == 0;
     return close(file) == 0 && good;
 }
 
-bool rendezvous_publish(const char *path, const struct rendezvous *rendezvous, struct rendezvous_file *mark,
-                        struct error *error)
+// Closed before it gets its name, so that other machines see all of it.
+static bool publish_aside(const char *path, const struct rendezvous *rendezvous, struct rendezvous_file *mark)
 {
     char aside[PATH_MAX];
     snprintf(aside, sizeof aside, "%s.XXXXXX", path);
     const int file = mkostemp(aside, O_CLOEXEC);  // 0600
     if (file < 0)
-        return cannot(path, "written", error);
-    // Unlike a rename, a link takes nobody's place.
-    const bool good = (fill(file, rendezvous, mark) && link(aside, path) == 0) || cannot(path, "written", error);
+        return false;
+    const bool filled = fill(file, rendezvous, mark);
+    const bool good = close(file) == 0 && filled && link(aside, path) == 0;
+    const int trouble = errno;
     unlink(aside);
+    errno = trouble;
     return good;
+}
+
+bool rendezvous_publish(const char *path, const struct rendezvous *rendezvous, struct rendezvous_file *mark,
+                        struct error *error)
+{
+    const int nameless = open_nameless(path);
+    return (nameless >= 0 ? publish_nameless(nameless, path, rendezvous, mark) : publish_aside(path, rendezvous, mark))
+        || cannot(path, "written", error);
 }
 
 void rendezvous_withdraw(const char *path, const struct rendezvous_file *file)

@@ -5,8 +5,8 @@
 //                       |     |     "spread": rank 0 can be reached from other machines, too
 //                       machine and port of rank 0
 //
-// The file appears whole, only its owner can read it (0600), and rank 0 removes it when all have met. A file that Weir
-// did not make is never touched.
+// The file appears whole, only its owner can read it (0600), rank 0 removes it when all have met, and a rank 0 that is
+// killed before leaves that file at most. A file that Weir did not make is never touched.
 #ifndef RUNTIME_PROCESSES_RENDEZVOUS_H
 #define RUNTIME_PROCESSES_RENDEZVOUS_H
 

@@ -1,5 +1,6 @@
 #include "schedules/generators/generate.h"
 
+#include "schedules/board.h"
 #include "schedules/check.h"
 #include "schedules/generators/generators.h"
 #include "schedules/lower.h"
