@@ -268,8 +268,8 @@ static bool await_process(const struct trial *trial, pid_t process)
 }
 
 // mpirun ends ranks that have not ended yet when the first has: one of them has said who it was, or mpirun. Who was
-// stopped may be left to us. (Open MPI 4.1's mpirun itself may hang, or crash before it has said who it was, when it
-// ends a job; ranks must not.)
+// stopped may be left to us. (When it ends a job, Open MPI 4.1's mpirun itself may hang, crash, or say of a rank that
+// was killed no more than that there was one, and end the others before they hear of it; ranks must not.)
 static const char *judge_mpirun(struct trial *trial)
 {
     bool is_named = false, have_ended = true;
@@ -281,7 +281,8 @@ static const char *judge_mpirun(struct trial *trial)
         have_ended = false;
     for (uint32_t file = 0; file <= RANKS; file++) {
         char *text = file < RANKS ? load(trial, "err", file) : load(trial, "launcher", 0);
-        is_named = is_named || names_victim(trial, text);
+        is_named = is_named || names_victim(trial, text)
+            || (file == RANKS && trial->signal == SIGKILL && text && strstr(text, "the job has been aborted"));
         free(text);
     }
     trial->launcher_failed = status == -1 || WIFSIGNALED(status);
