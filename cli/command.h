@@ -40,7 +40,7 @@ extern const struct command command_train;
 // `weir schedule search`, which has options of its own.
 int command_run_search(int count, char **arguments);
 
-// Parses a command's arguments; argp answers --help and usage errors (exit code 2) itself.
+// Parses a command's arguments; -h, --help, --usage and usage errors (exit code 2) are answered here.
 void command_parse(const struct argp *argp, int count, char **arguments, void *input);
 
 // Prints "weir: sentence" on stderr, names in it as shown.h says.

@@ -32,7 +32,7 @@ static const struct command *const commands[] = {
     &command_train,
     &command_compare,
 };
-enum { COMMANDS = sizeof commands / sizeof commands[0], SAID = 8192 };
+enum { COMMANDS = sizeof commands / sizeof commands[0], SAID = 8192, KEY_USAGE = 0x2000 };
 
 static void print_help(FILE *to)
 {
@@ -40,7 +40,7 @@ static void print_help(FILE *to)
                 "Plans, simulates and runs pipeline-parallel training.\n\n");
     for (size_t i = 0; i < COMMANDS; i++)
         fprintf(to, "  %-10s %s\n", commands[i]->name, commands[i]->about);
-    fprintf(to, "\n`weir COMMAND --help` says more, with an example.\n"
+    fprintf(to, "\n`weir help COMMAND` says more, with an example; so does `weir COMMAND --help`.\n"
                 "Exit codes: 0 done and good; 1 done and the answer is no; 2 usage or input; 3 the machine failed.\n");
 }
 
@@ -61,8 +61,35 @@ static ssize_t write_shown(void *terminal, const char *bytes, size_t length)
     return (ssize_t)length;
 }
 
+// What argp brings of its own has no -h.
+static error_t take_help(int key, char *argument, struct argp_state *state)
+{
+    (void)argument;
+    switch (key) {
+    case 'h':
+    case '?':  // what argp has, which is not shown
+        argp_state_help(state, stdout, ARGP_HELP_STD_HELP);
+        return 0;
+    case KEY_USAGE:
+        argp_state_help(state, stdout, ARGP_HELP_USAGE | ARGP_HELP_EXIT_OK);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_option help_options[] = {
+    { "help", 'h', 0, 0, "Give this help list", -1 },
+    { NULL, '?', 0, OPTION_ALIAS | OPTION_HIDDEN, NULL, -1 },
+    { "usage", KEY_USAGE, 0, 0, "Give a short usage message", -1 },
+    { 0 },
+};
+static const struct argp help_argp = { .options = help_options, .parser = take_help };
+
 void command_parse(const struct argp *argp, int count, char **arguments, void *input)
 {
+    const struct argp_child both[] = { { argp, 0, NULL, 0 }, { &help_argp, 0, NULL, 0 }, { 0 } };
+    const struct argp with_help = { .children = both };
     // Without the note that what is said of --long=X goes for -l X too, unless somebody formats help in their own way.
     setenv("ARGP_HELP_FMT", "no-dup-args-note", 0);
     argp_err_exit_status = 2;
@@ -73,7 +100,7 @@ void command_parse(const struct argp *argp, int count, char **arguments, void *i
     if (shown) {
         setvbuf(shown, buffer, _IOFBF, sizeof buffer);  // so that all that is said comes at once
         stderr = shown;  // there is no other way to reach what getopt says
-        trouble = argp_parse(argp, count, arguments, 0, NULL, input);
+        trouble = argp_parse(&with_help, count, arguments, ARGP_NO_HELP, NULL, input);
         stderr = terminal;
         fclose(shown);
     }
@@ -153,6 +180,43 @@ static int run(const struct command *command, int count, char **arguments)
     return command->run(count, arguments);
 }
 
+static const struct command *find_command(const char *name)
+{
+    for (size_t i = 0; i < COMMANDS; i++)
+        if (strcmp(name, commands[i]->name) == 0)
+            return commands[i];
+    command_say("there is no command \"%s\" (weir --help lists them)", name);
+    return NULL;
+}
+
+// weir help COMMAND is weir COMMAND --help.
+static int help(int count, char **arguments)
+{
+    if (count == 0 || strcmp(arguments[0], "help") == 0) {
+        print_help(stdout);
+        return 0;
+    }
+    char more[] = "--help", *asked[] = { arguments[0], more, NULL, NULL };
+    const struct command *command = find_command(arguments[0]);
+    if (!command)
+        return 2;
+    if (count == 2 && command == &command_schedule && strcmp(arguments[1], "search") == 0) {
+        asked[1] = arguments[1];
+        asked[2] = more;
+    } else if (count > 1) {
+        command_say("help is for one command, not also \"%s\"", arguments[1]);
+        return 2;
+    }
+    return run(command, asked[2] ? 3 : 2, asked);
+}
+
+static bool is_one_of(const char *name, const char *const names[])
+{
+    while (*names && strcmp(*names, name) != 0)
+        names++;
+    return *names;
+}
+
 int main(int count, char **arguments)
 {
     atexit(flush_output);
@@ -162,17 +226,12 @@ int main(int count, char **arguments)
         return 2;
     }
     const char *name = arguments[1];
-    if (strcmp(name, "--help") == 0 || strcmp(name, "-?") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
-        print_help(stdout);
-        return 0;
-    }
+    if (is_one_of(name, (const char *const[]){ "help", "--help", "-h", "-?", NULL }))
+        return help(strcmp(name, "help") == 0 ? count - 2 : 0, arguments + 2);
     if (strcmp(name, "--version") == 0) {
         printf("weir %s\n", WEIR_VERSION);
         return 0;
     }
-    for (size_t i = 0; i < COMMANDS; i++)
-        if (strcmp(name, commands[i]->name) == 0)
-            return run(commands[i], count - 1, arguments + 1);
-    command_say("there is no command \"%s\" (weir --help lists them)", name);
-    return 2;
+    const struct command *command = find_command(name);
+    return command ? run(command, count - 1, arguments + 1) : 2;
 }
