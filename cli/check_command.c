@@ -204,7 +204,7 @@ static int check_plan(const struct given *given)
     shown_add(&text, "%s holds: every number is what %s gives, and every stage fits.", given->subject.file,
               given->profile);
     text_add(&text, "\n");
-    return command_write(&text, given->subject.shared.output, 0);
+    return command_print(&text, given->subject.shared.output, 0);
 }
 
 static bool check_as(const struct given *given, const struct subject *subject, enum receives receives,
@@ -316,7 +316,8 @@ static int run(int count, char **arguments)
                    && (given.sending.lower == LOWER_ALL ? check_all : check_one)(&given, &subject, &ok, &text, &error);
     subject_clear(&subject);
     if (good)
-        return command_write(&text, given.subject.shared.output, ok ? 0 : ERROR_ANSWER);
+        return (given.subject.shared.json ? command_write : command_print)(&text, given.subject.shared.output,
+                                                                          ok ? 0 : ERROR_ANSWER);
     text_clear(&text);
     return command_fail(&error);
 }

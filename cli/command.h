@@ -60,4 +60,11 @@ const volatile sig_atomic_t *command_interrupted(void);
 // `code`, or the code of what went wrong in writing.
 int command_write(struct text *text, const char *path, int code);
 
+// The same of what people read: on a terminal its lines are broken at the width. Not of a document, nor of a chart that
+// is as wide as was asked for.
+int command_print(struct text *text, const char *path, int code);
+
+// What command_print() does to the text before.
+void command_wrap(struct text *text, const char *path);
+
 #endif

@@ -264,9 +264,10 @@ static int run(int count, char **arguments)
         text_clear(&refined);
         return command_fail(&error);
     }
+    int (*const write)(struct text *, const char *, int) = given.subject.shared.json ? command_write : command_print;
     if (!given.profile)
-        return command_write(&text, given.subject.shared.output, 0);
-    const int code = command_write(&text, NULL, 0), other = command_write(&refined, given.subject.shared.output, 0);
+        return write(&text, given.subject.shared.output, 0);
+    const int code = write(&text, NULL, 0), other = command_write(&refined, given.subject.shared.output, 0);
     return code ? code : other;
 }
 

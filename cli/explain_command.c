@@ -80,7 +80,7 @@ static int explain(const struct given *given, const struct plan *plan, const str
     else
         explanation_print(explanation, &text);
     explanation_free(explanation);
-    return command_write(&text, given->shared.output, 0);
+    return (given->shared.json ? command_write : command_print)(&text, given->shared.output, 0);
 }
 
 static int run(int count, char **arguments)

@@ -129,7 +129,7 @@ static int print_summary(const struct profile *profile, const char *path)
               profile->layer_count, time_format(profile->source.sum_ns, time), bytes_format(parameter_bytes, bytes),
               profile->notes ? profile->notes : "");
     text_add(&text, "\n");
-    return command_write(&text, NULL, 0);
+    return command_print(&text, NULL, 0);
 }
 
 static int run(int count, char **arguments)

@@ -187,7 +187,7 @@ static int run(int count, char **arguments)
     else if (given.shared.pad_vocabulary && !given.name)
         error_set(&error, "--pad-vocabulary pads one model; name it (weir model lists them)");
     else if (given.name ? describe_model(&given, &text, &error) : list_models(&text, &error))
-        return command_write(&text, given.shared.output, 0);
+        return (given.shared.json ? command_write : command_print)(&text, given.shared.output, 0);
     text_clear(&text);
     return command_fail(&error);
 }

@@ -1,11 +1,10 @@
 #include "cli/pictures.h"
 
-#include <langinfo.h>
-#include <locale.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
+
+#include "common/terminal.h"
 
 enum { USUAL_COLUMNS = 110, LEAST_COLUMNS = 20, MOST_COLUMNS = 10000 };
 
@@ -53,29 +52,19 @@ static bool is_dumb(void)
     return terminal && strcmp(terminal, "dumb") == 0;
 }
 
-// What the terminal's user has chosen; the program itself stays in the C locale.
-static bool speaks_utf8(void)
+// Where there is no terminal, or one that is too narrow for a chart, the usual.
+static uint64_t columns_of_output(void)
 {
-    const locale_t locale = newlocale(LC_CTYPE_MASK, "", (locale_t)0);
-    if (!locale)
-        return true;
-    const bool utf8 = strcmp(nl_langinfo_l(CODESET, locale), "UTF-8") == 0;
-    freelocale(locale);
-    return utf8;
-}
-
-static uint64_t columns_of_terminal(void)
-{
-    struct winsize size;
-    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= LEAST_COLUMNS ? size.ws_col : USUAL_COLUMNS;
+    const size_t columns = terminal_columns(STDOUT_FILENO);
+    return columns >= LEAST_COLUMNS ? columns : USUAL_COLUMNS;
 }
 
 struct text_chart picture_chart(const struct picture_options *options, const char *output)
 {
-    const bool terminal = (!output || strcmp(output, "-") == 0) && isatty(STDOUT_FILENO);
+    const bool standard = !output || strcmp(output, "-") == 0, terminal = standard && isatty(STDOUT_FILENO);
     return (struct text_chart){
-        .width = options->width ? options->width : terminal ? columns_of_terminal() : USUAL_COLUMNS,
-        .ascii = options->ascii || (terminal && !speaks_utf8()),
+        .width = options->width ? options->width : standard ? columns_of_output() : USUAL_COLUMNS,
+        .ascii = options->ascii || (standard && !terminal_speaks_utf8()),
         .colours = options->color == COLOR_ALWAYS
                 || (options->color == COLOR_AUTO && terminal && !is_set("NO_COLOR") && !is_dumb()),
     };

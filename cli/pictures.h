@@ -3,7 +3,7 @@
 //
 // Colours and box characters only where they are understood: colours on a terminal
 // unless NO_COLOR is set or it is dumb, or with --color always; plain letters with
-// --ascii, or on a terminal that does not speak UTF-8.
+// --ascii, or on standard output where the locale does not have UTF-8.
 #ifndef CLI_PICTURES_H
 #define CLI_PICTURES_H
 

@@ -39,7 +39,7 @@ static int print_second_opinion(const struct search_request *request, const stru
     second_opinion_print(&opinion, &text);
     second_opinion_clear(&opinion);
     if (!plan_output_is_document(output) || text.failed)
-        return command_write(&text, NULL, 0);
+        return command_print(&text, NULL, 0);
     fprintf(stderr, "%s", text.data + 1);  // without the empty line in front
     text_clear(&text);
     return 0;
@@ -69,7 +69,7 @@ static int print_nearest(const struct search_request *request, uint64_t began_ns
     struct text text = { 0 };
     nearest_print(&nearest, &text);
     nearest_clear(&nearest);
-    return command_write(&text, NULL, ERROR_ANSWER);
+    return command_print(&text, NULL, ERROR_ANSWER);
 }
 
 static void show_search(void *self, const struct search_progress *now)

@@ -122,7 +122,7 @@ static int print(const struct front_options *given, const struct plan_front *fro
             return failed;
     }
     front_print(front, &text);
-    return command_write(&text, NULL, 0);
+    return command_print(&text, NULL, 0);
 }
 
 static int find(const struct front_options *given, const struct plan_options *plan,

@@ -174,7 +174,7 @@ static int print_result(const struct model_options *given, const struct bottlene
                         const struct shared_options *output, struct text *table, struct error *error)
 {
     if (!output->json && !output->output)
-        return command_write(table, NULL, 0);
+        return command_print(table, NULL, 0);
     if (!bottleneck_is_plan(result)) {
         struct text document = { 0 };
         loads_write(request, result, &document);
@@ -291,7 +291,7 @@ static int run_scattered(const struct model_options *given, const struct bottlen
     struct text table = { 0 };
     scattered_print(request, &scattered, &table);
     scattered_clear(&scattered);
-    return command_write(&table, NULL, 0);
+    return command_print(&table, NULL, 0);
 }
 
 int model_run(const struct model_options *given, const struct shared_options *output)

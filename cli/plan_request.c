@@ -252,7 +252,7 @@ int plan_output_document(struct text *document, const struct shared_options *out
         }
     }
     text_clear(document);
-    return command_write(table, NULL, code);
+    return command_print(table, NULL, code);
 }
 
 int plan_output(const struct plan *plan, const struct shared_options *output, struct text *table, int code)

@@ -123,7 +123,7 @@ static int lint(const char *path)
     else
         shown_add(&text, "%s: nothing looks wrong.", path);
     text_add(&text, "\n");
-    return command_write(&text, NULL, found.grave > 0 ? ERROR_ANSWER : 0);
+    return command_print(&text, NULL, found.grave > 0 ? ERROR_ANSWER : 0);
 }
 
 // --- measuring -----------------------------------------------------------------------
@@ -147,7 +147,7 @@ static int write_result(const struct given *given, const struct profile *profile
     if (*output && strcmp(output, "-") != 0 && !text_save(&document, output, &error))
         code = command_fail(&error);
     else
-        code = command_write(is_document ? &document : &table, NULL, 0);
+        code = is_document ? command_write(&document, NULL, 0) : command_print(&table, NULL, 0);
     text_clear(&document);
     text_clear(&table);
     return code;

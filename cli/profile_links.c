@@ -97,7 +97,8 @@ static int write_found(struct found *found)
         return 0;  // another rank speaks
     cluster_write(found->cluster, &document);
     const bool good = !*output || strcmp(output, "-") == 0 || text_save(&document, output, &error);
-    const int code = good ? command_write(is_document ? &document : &found->table, NULL, 0) : command_fail(&error);
+    const int code = !good ? command_fail(&error)
+                   : is_document ? command_write(&document, NULL, 0) : command_print(&found->table, NULL, 0);
     text_clear(&document);
     return code;
 }

@@ -295,8 +295,9 @@ static int run(int count, char **arguments)
                    && write_schedule(&given, subject.schedule, &text, &error);
     free(given.replicas);
     subject_clear(&subject);
+    const bool is_document = given.format != FORMAT_TEXT || given.picture.width;
     if (good)
-        return command_write(&text, given.shared.output, 0);
+        return (is_document ? command_write : command_print)(&text, given.shared.output, 0);
     text_clear(&text);
     if (is_file(given.name))
         command_name_files(&error, given.name, NULL);

@@ -194,7 +194,7 @@ static int print(const struct given *given, const struct order_request *request,
         return code;
     write_summary(request, found, given->unit_ns, &table);
     write_rows(found->schedule, &table);
-    return command_write(&table, NULL, 0);
+    return command_print(&table, NULL, 0);
 }
 
 int command_run_search(int count, char **arguments)

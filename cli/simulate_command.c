@@ -306,8 +306,9 @@ static int run(int count, char **arguments)
     struct error error = { 0 };
     struct text text = { 0 };
     command_parse(&argp, count, arguments, &given);
+    const bool is_document = given.format != FORMAT_TEXT || given.subject.shared.json || given.picture.width;
     if (given.unit_steps ? count_steps(&given, &text, &error) : simulate(&given, &text, &error))
-        return command_write(&text, given.subject.shared.output, 0);
+        return (is_document ? command_write : command_print)(&text, given.subject.shared.output, 0);
     text_clear(&text);
     return command_fail(&error);
 }

@@ -195,7 +195,7 @@ static int print(const struct given *given, const struct sweep *sweep)
         sweep_write_csv(sweep, &text);
     else
         sweep_print(sweep, &text);
-    return command_write(&text, given->shared.output, code);
+    return (given->shared.json || given->csv ? command_write : command_print)(&text, given->shared.output, code);
 }
 
 static int sweep(struct given *given, const struct profile *profile, struct cluster *cluster, struct error *error)

@@ -207,9 +207,13 @@ static bool save_all(const struct given *given, const struct plan *plan, const s
         || !save_page(given->out, plan, result, error))
         return false;
     char folder[16384];
-    printf("\ntimelines: %s/timelines.html of both; predicted.svg, measured.svg, and .trace.json of each (for ui.perfetto.dev)\n",
-           shown_cut(given->out, SIZE_MAX, folder, sizeof folder));
-    return true;
+    struct text text = { 0 };
+    text_add(&text, "\ntimelines: %s/timelines.html of both; predicted.svg, measured.svg, and .trace.json of each "
+                    "(for ui.perfetto.dev)\n", shown_cut(given->out, SIZE_MAX, folder, sizeof folder));
+    command_wrap(&text, NULL);
+    const bool good = text_save(&text, "-", error);
+    text_clear(&text);
+    return good;
 }
 
 static void print(const struct train_result *result, struct text *text)
@@ -301,6 +305,7 @@ static bool train(void *self, const struct run_place *place, bool speaks, struct
     bool good = true;
     if (speaks) {
         print(&result, &text);
+        command_wrap(&text, NULL);
         good = text_save(&text, "-", error) && save_all(given, task->plan, &result, error)
             && judge(given, &result, error);
     }

@@ -67,23 +67,24 @@ static const struct argp argp = {
            "\n\nExit code 0: they are equal; 1: they differ.\n\nExample:\n  weir verify plan.json --steps 5\n",
 };
 
-static void print(const struct plan *plan, const struct model *model, const struct verification *result)
+static void print(const struct plan *plan, const struct model *model, const struct verification *result,
+                  struct text *text)
 {
     char names[2][400];
-    printf("%s, %s, %zu stages, %u micro-batches: %llu parameters after %u iterations (last loss %.6f)\n",
-           shown_cut(plan->model, SIZE_MAX, names[0], sizeof names[0]),
-           shown_cut(plan->schedule, SIZE_MAX, names[1], sizeof names[1]), plan->stage_count, plan->micro_batches,
-           (unsigned long long)model_parameter_count(model), result->steps, result->loss);
+    text_add(text, "%s, %s, %zu stages, %u micro-batches: %llu parameters after %u iterations (last loss %.6f)\n",
+             shown_cut(plan->model, SIZE_MAX, names[0], sizeof names[0]),
+             shown_cut(plan->schedule, SIZE_MAX, names[1], sizeof names[1]), plan->stage_count, plan->micro_batches,
+             (unsigned long long)model_parameter_count(model), result->steps, result->loss);
     if (result->equal) {
-        printf("equal: pipeline and sequential run agree bit for bit, weights and losses\n");
+        text_add(text, "equal: pipeline and sequential run agree bit for bit, weights and losses\n");
         return;
     }
     if (result->differing)
-        printf("different: %llu parameters, first in layer %s at %llu: %.9g in the pipeline, %.9g sequentially\n",
-               (unsigned long long)result->differing, result->layer, (unsigned long long)result->index,
-               (double)result->pipeline, (double)result->sequential);
+        text_add(text, "different: %llu parameters, first in layer %s at %llu: %.9g in the pipeline, %.9g sequentially\n",
+                 (unsigned long long)result->differing, result->layer, (unsigned long long)result->index,
+                 (double)result->pipeline, (double)result->sequential);
     if (result->losses_differing)
-        printf("different: the losses of %u micro-batches\n", result->losses_differing);
+        text_add(text, "different: the losses of %u micro-batches\n", result->losses_differing);
 }
 
 // What ranks verify, and whether one of them has found a difference.
@@ -103,9 +104,14 @@ static bool verify(void *self, const struct run_place *place, bool speaks, struc
         return command_name_files(error, given->plan, NULL);
     if (!result.equal)
         atomic_store(&verifying->differs, true);
-    if (speaks)
-        print(verifying->plan, verifying->model, &result);
-    return true;
+    if (!speaks)
+        return true;
+    struct text text = { 0 };
+    print(verifying->plan, verifying->model, &result, &text);
+    command_wrap(&text, NULL);
+    const bool good = text_save(&text, "-", error);
+    text_clear(&text);
+    return good;
 }
 
 static int run(int count, char **arguments)

@@ -11,6 +11,8 @@
 #include "cli/command.h"
 #include "cli/out_of_memory.h"
 #include "common/shown.h"
+#include "common/terminal.h"
+#include "common/wrap.h"
 
 // In the order in which one meets them.
 static const struct command *const commands[] = {
@@ -112,12 +114,20 @@ void command_parse(const struct argp *argp, int count, char **arguments, void *i
 
 void command_say(const char *format, ...)
 {
+    static const char who[] = "weir: ";
     char sentence[16384], shown[4 * sizeof sentence];  // there may be no memory for it
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(sentence, sizeof sentence, format, arguments);
+    strcpy(sentence, who);
+    vsnprintf(sentence + strlen(who), sizeof sentence - strlen(who), format, arguments);
     va_end(arguments);
-    fprintf(stderr, "weir: %s\n", shown_cut(sentence, SIZE_MAX, shown, sizeof shown));
+    shown_cut(sentence, SIZE_MAX, shown, sizeof shown);
+    struct text wrapped = { 0 };
+    const size_t columns = terminal_columns(STDERR_FILENO);
+    if (columns > 0)
+        wrap_add(&wrapped, shown, columns);
+    fprintf(stderr, "%s\n", columns > 0 && !wrapped.failed ? wrapped.data : shown);
+    text_clear(&wrapped);
 }
 
 int command_fail(const struct error *error)
@@ -159,6 +169,23 @@ int command_write(struct text *text, const char *path, int code)
     const bool good = text_save(text, path ? path : "-", &error);
     text_clear(text);
     return good ? code : command_fail(&error);
+}
+
+void command_wrap(struct text *text, const char *path)
+{
+    const size_t columns = !path || strcmp(path, "-") == 0 ? terminal_columns(STDOUT_FILENO) : 0;
+    if (columns == 0 || text->failed || text->length == 0)
+        return;
+    struct text wrapped = { 0 };
+    wrap_add(&wrapped, text->data, columns);
+    text_clear(text);
+    *text = wrapped;
+}
+
+int command_print(struct text *text, const char *path, int code)
+{
+    command_wrap(text, path);
+    return command_write(text, path, code);
 }
 
 // What was printed must have arrived, or a full disk would look like success.

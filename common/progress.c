@@ -2,21 +2,12 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/terminal.h"
 
 static const uint64_t pause_ns = 100000000;
-
-// The columns of the terminal at stderr, or 0 when it is none.
-static int terminal_width(void)
-{
-    struct winsize size;
-    if (!isatty(STDERR_FILENO))
-        return 0;
-    return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
-}
 
 void progress_show(struct progress *progress, const char *format, ...)
 {
@@ -24,7 +15,7 @@ void progress_show(struct progress *progress, const char *format, ...)
     if (now_ns < progress->not_before_ns)
         return;
     progress->not_before_ns = now_ns + pause_ns;
-    const int width = terminal_width();
+    const int width = (int)terminal_columns(STDERR_FILENO);
     if (width == 0)
         return;
 

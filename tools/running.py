@@ -56,11 +56,11 @@ def modules(folder):
 
 
 def environment(build, more=None):
-    """The caller's, with the built programs first on the PATH."""
+    """The caller's, with the built programs first on the PATH; in a language that has all characters."""
     build = os.path.abspath(build)
     path = os.path.join(build, 'bin') + os.pathsep + os.environ.get('PATH', '')
     return {**os.environ, 'PATH': path, 'WEIR_BUILD': build, 'WEIR_LIBEXEC': os.path.join(build, 'libexec'),
-            'WEIR_PLUGINS': os.path.join(build, 'lib'), 'ROOT': ROOT, **(more or {})}
+            'WEIR_PLUGINS': os.path.join(build, 'lib'), 'ROOT': ROOT, 'LC_ALL': 'C.UTF-8', **(more or {})}
 
 
 class Ended:

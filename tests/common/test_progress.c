@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <pty.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -56,6 +57,7 @@ static void a_terminal_shows_one_line_and_keeps_none(void **state)
     const struct winsize size = { .ws_row = 25, .ws_col = 8 };
     if (openpty(&ours, &theirs, NULL, NULL, &size) != 0)
         TEST_SKIP("this machine gives no pseudo-terminal");
+    unsetenv("COLUMNS");
     show_at(theirs);
     // The line is cut at the terminal's width.
     static const char expected[] = "\r1 of 2 \033[K\r\033[K";

@@ -1,0 +1,16 @@
+// What the terminal is like that somebody sits at.
+#ifndef COMMON_TERMINAL_H
+#define COMMON_TERMINAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+// How many columns the terminal at this open file has: what COLUMNS says, or the terminal itself, or 80 where neither
+// does. 0: the file is no terminal.
+size_t terminal_columns(int file);
+
+// Whether the user's locale has all characters, or no more than ASCII. The program itself stays in the C locale, so
+// that numbers and sentences are the same everywhere.
+bool terminal_speaks_utf8(void);
+
+#endif

@@ -1,0 +1,19 @@
+// Sentences and lists as wide as the terminal: what is longer is broken between words.
+//
+//     A paragraph, which goes on where
+//     lines begin.
+//       one of a list, which goes on
+//         two columns further in
+//     40 %  2.1 s  a row, which goes on
+//                  where its last cell is
+//
+// A line whose last cell has little room left is left alone, and so is one that says its own colours. Where lines end
+// already, they end still.
+#ifndef COMMON_WRAP_H
+#define COMMON_WRAP_H
+
+#include "common/text.h"
+
+void wrap_add(struct text *text, const char *said, size_t columns);
+
+#endif

@@ -1,0 +1,62 @@
+#include "common/terminal.h"
+
+#include <pty.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "tests/test.h"
+
+static void a_file_is_no_terminal(void **state)
+{
+    (void)state;
+    FILE *file = tmpfile();
+    assert_non_null(file);
+    setenv("COLUMNS", "60", 1);
+    assert_int_equal(terminal_columns(fileno(file)), 0);
+    fclose(file);
+}
+
+static void columns_are_what_the_user_says_or_the_terminal_has(void **state)
+{
+    (void)state;
+    int ours, theirs;
+    struct winsize size = { .ws_row = 25, .ws_col = 132 };
+    if (openpty(&ours, &theirs, NULL, NULL, &size) != 0)
+        TEST_SKIP("this machine gives no pseudo-terminal");
+    setenv("COLUMNS", "60", 1);
+    assert_int_equal(terminal_columns(theirs), 60);
+    static const char *const no_numbers[] = { "", "0", "wide", "-5", "99999" };
+    for (size_t i = 0; i < sizeof no_numbers / sizeof no_numbers[0]; i++) {
+        setenv("COLUMNS", no_numbers[i], 1);
+        assert_int_equal(terminal_columns(theirs), 132);
+    }
+    unsetenv("COLUMNS");
+    assert_int_equal(terminal_columns(theirs), 132);
+    close(theirs);
+    close(ours);
+    size.ws_col = 0;
+    assert_int_equal(openpty(&ours, &theirs, NULL, NULL, &size), 0);
+    assert_int_equal(terminal_columns(theirs), 80);
+    close(theirs);
+    close(ours);
+}
+
+static void the_locale_says_which_characters_there_are(void **state)
+{
+    (void)state;
+    setenv("LC_ALL", "C", 1);
+    assert_false(terminal_speaks_utf8());
+    setenv("LC_ALL", "C.UTF-8", 1);
+    assert_true(terminal_speaks_utf8());
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_file_is_no_terminal),
+        cmocka_unit_test(columns_are_what_the_user_says_or_the_terminal_has),
+        cmocka_unit_test(the_locale_says_which_characters_there_are),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
