@@ -1,6 +1,5 @@
 // Whatever allocation fails while a model is planned: there is the very plan that there would be
 // with more memory, or the sentence that says it is missing; never another plan.
-#include <stdatomic.h>
 #include <string.h>
 
 #include "partitioner/evaluate/handmade.h"
@@ -10,30 +9,8 @@
 #include "partitioner/stability/regret.h"
 #include "partitioner/sweep/plan_front.h"
 #include "partitioner/sweep/sweep.h"
+#include "tests/failing_between.h"
 #include "tests/partitioner/small.h"
-#include "tests/sanitizer.h"
-
-// --- an allocator that fails --------------------------------------------------------------
-
-static atomic_size_t allocations;              // so far
-static atomic_size_t fails_from, fails_until;  // those with these numbers, half open
-
-#if !HAS_SANITIZER
-static bool may_have(void)
-{
-    const size_t number = atomic_fetch_add(&allocations, 1);
-    return number < fails_from || number >= fails_until;
-}
-
-#include "tests/failing_allocator.h"
-#endif
-
-static void fail_between(size_t from, size_t until)
-{
-    allocations = 0;
-    fails_from = from;
-    fails_until = until;
-}
 
 // --- what is tried ------------------------------------------------------------------------
 

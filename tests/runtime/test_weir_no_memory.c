@@ -1,30 +1,9 @@
 // Whatever allocation fails in a call of a binding's, it gives what it gives with more memory, or nothing and the
 // sentence that memory is missing.
-#include <stdatomic.h>
 #include <stdio.h>
 
+#include "tests/failing_between.h"
 #include "tests/runtime/written_profile.h"
-#include "tests/sanitizer.h"
-
-static atomic_size_t allocations;              // so far
-static atomic_size_t fails_from, fails_until;  // those with these numbers, half open
-
-#if !HAS_SANITIZER
-static bool may_have(void)
-{
-    const size_t number = atomic_fetch_add(&allocations, 1);
-    return number < fails_from || number >= fails_until;
-}
-
-#include "tests/failing_allocator.h"
-#endif
-
-static void fail_between(size_t from, size_t until)
-{
-    allocations = 0;
-    fails_from = from;
-    fails_until = until;
-}
 
 // What all calls begin with, made with all memory.
 static struct weir_profile *profile;
