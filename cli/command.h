@@ -43,6 +43,10 @@ int command_run_search(int count, char **arguments);
 // Parses a command's arguments; -h, --help, --usage and usage errors (exit code 2) are answered here.
 void command_parse(const struct argp *argp, int count, char **arguments, void *input);
 
+// For argp's help filters: what was added to `list` as the help text's last part, or the end of the program where there
+// is no memory for it.
+char *command_help(struct text *list);
+
 // Prints "weir: sentence" on stderr, names in it as shown.h says.
 void command_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

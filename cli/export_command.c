@@ -80,11 +80,7 @@ static char *list_formats(int key, const char *text, void *input)
         text_add(&list, "  %-12s %s\n", format->name, format->about);
     text_add(&list, "\nExamples:\n  weir export megatron plan.json\n"
                     "  weir export torchtitan plan.json --profile profile.json -o pipeline.py\n");
-    struct error error = { 0 };
-    char *all = text_take(&list, &error);
-    if (!all)
-        exit(command_fail(&error));
-    return all;
+    return command_help(&list);
 }
 
 static const struct argp argp = {

@@ -93,11 +93,7 @@ static char *list_formats(int key, const char *text, void *input)
     for (size_t i = 0; i < FORMATS; i++)
         text_add(&list, "  %-16s %s\n", formats[i].name, formats[i].about);
     text_add(&list, "\nExample:\n  weir import pipedream vgg16.graph.txt -o profile.json\n");
-    struct error error = { 0 };
-    char *all = text_take(&list, &error);
-    if (!all)
-        exit(command_fail(&error));
-    return all;
+    return command_help(&list);
 }
 
 static const struct argp argp = {

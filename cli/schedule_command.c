@@ -159,11 +159,7 @@ static char *list_generators(int key, const char *text, void *input)
                     "  weir schedule mine.json --format csv --dialect torch2.6 -o mine.csv\n"
                     "  weir schedule mine.csv --cost 10us,12us,8us,1us --lower timed --format csv \\\n"
                     "      -o timed.csv\n");
-    struct error error = { 0 };
-    char *all = text_take(&list, &error);
-    if (!all)
-        exit(command_fail(&error));
-    return all;
+    return command_help(&list);
 }
 
 static const struct argp argp = {

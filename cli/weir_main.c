@@ -136,6 +136,15 @@ int command_fail(const struct error *error)
     return error->kind == ERROR_NONE ? ERROR_MACHINE : (int)error->kind;
 }
 
+char *command_help(struct text *list)
+{
+    struct error error = { 0 };
+    char *all = text_take(list, &error);
+    if (!all)
+        exit(command_fail(&error));
+    return all;
+}
+
 bool command_name_files(struct error *error, const char *file, const char *other)
 {
     const char *names[2] = { file, other };

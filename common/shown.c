@@ -54,19 +54,23 @@ void shown_add_cell(struct text *text, const char *name, size_t least, size_t mo
     text_add_repeated(text, " ", width < least ? least - width : 0);
 }
 
-void shown_add(struct text *text, const char *format, ...)
+void shown_add_list(struct text *text, const char *format, va_list arguments)
 {
     char *sentence;
-    va_list arguments;
-    va_start(arguments, format);
-    const int length = vasprintf(&sentence, format, arguments);
-    va_end(arguments);
-    if (length < 0) {
+    if (vasprintf(&sentence, format, arguments) < 0) {
         text->failed = true;
         return;
     }
     shown_add_cell(text, sentence, 0, SIZE_MAX);
     free(sentence);
+}
+
+void shown_add(struct text *text, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    shown_add_list(text, format, arguments);
+    va_end(arguments);
 }
 
 const char *shown_cut(const char *name, size_t most, char *buffer, size_t size)

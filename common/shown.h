@@ -7,6 +7,8 @@
 #ifndef COMMON_SHOWN_H
 #define COMMON_SHOWN_H
 
+#include <stdarg.h>
+
 #include "common/text.h"
 
 // How many columns it takes.
@@ -14,6 +16,7 @@ size_t shown_width(const char *name);
 
 // Adds a formatted sentence, which has no line ends of its own, as it is shown.
 void shown_add(struct text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void shown_add_list(struct text *text, const char *format, va_list arguments) __attribute__((format(printf, 2, 0)));
 
 // Adds the first `most` columns of a name, with blanks behind it up to `least`.
 void shown_add_cell(struct text *text, const char *name, size_t least, size_t most);

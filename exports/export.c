@@ -32,21 +32,13 @@ const struct export_format *export_find(const char *name, struct error *error)
 
 // --- what formats ask and write -----------------------------------------------------------
 
-// As long as it is: of many ranks the list of their devices is, too.
 void export_say(struct export *export, const char *format, ...)
 {
-    char *sentence;
     va_list arguments;
     va_start(arguments, format);
-    const int length = vasprintf(&sentence, format, arguments);
+    shown_add_list(export->said, format, arguments);
     va_end(arguments);
-    if (length < 0) {
-        export->said->failed = true;
-        return;
-    }
-    shown_add(export->said, "%s", sentence);
     text_add(export->said, "\n");
-    free(sentence);
 }
 
 void export_heading(struct export *export, const char *mark)
