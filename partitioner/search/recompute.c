@@ -118,13 +118,15 @@ static uint64_t least_of(const struct recompute_walk *walk, const struct recompu
     return walk->complete || found < walk->lost ? found : walk->lost;
 }
 
-// A narrow walk first: what it finds bounds the full one. Where neither finds a way, any
+// A narrow walk first: what it finds bounds the full one, which spreads its labels otherwise, so that both do not fail
+// alike. Where neither finds a way, any
 // is better than none: the one with the fewest bytes, if that fits.
 static bool search_least(struct recompute_walk walk, struct recompute_list *list, uint64_t *work)
 {
     struct recompute_list other = { 0 };
     struct recompute_walk narrow = walk, bytes = walk;
     narrow.most_labels = walk.most_labels < NARROW ? walk.most_labels : NARROW;
+    narrow.spread_part = 4;
     if (!walk_once(&narrow, list, work))
         return false;
     uint64_t least = least_of(&narrow, list);
@@ -169,7 +171,7 @@ bool recompute_search(struct intervals *intervals, uint32_t first, uint32_t end,
     *list = (struct recompute_list){ .complete = true, .least_ns = UINT64_MAX };
     const struct slots here = slots_here(intervals, slots);
     struct recompute_walk walk = { .intervals = intervals, .first = first, .end = end, .slots = &here,
-                                   .wanted = wanted, .most_labels = most_labels,
+                                   .wanted = wanted, .most_labels = most_labels, .spread_part = 2,
                                    .most_time = UINT64_MAX - 1, .complete = true, .lost = UINT64_MAX };
     bool good = wanted != RECOMPUTE_LEAST || choose_nothing(&walk, capacity_bytes, list);
     walk.stage = stage_of(&walk);
@@ -208,8 +210,9 @@ bool recompute_least_bytes(struct intervals *intervals, uint32_t first, uint32_t
 {
     const struct slots here = slots_here(intervals, slots);
     struct recompute_walk walk = { .intervals = intervals, .first = first, .end = end, .slots = &here,
-                                   .wanted = RECOMPUTE_LEAST, .most_labels = 20000, .budget = UINT64_MAX - 1,
-                                   .most_time = UINT64_MAX - 1, .takes_no_time = true, .complete = true };
+                                   .wanted = RECOMPUTE_LEAST, .most_labels = 20000, .spread_part = 2,
+                                   .budget = UINT64_MAX - 1, .most_time = UINT64_MAX - 1, .takes_no_time = true,
+                                   .complete = true };
     walk.stage = stage_of(&walk);
     if (!input)
         memset(walk.stage.input_cost, 0, sizeof walk.stage.input_cost);

@@ -342,6 +342,13 @@ static int by_least(const void *a, const void *b)
     return order ? order : by_time(a, b);
 }
 
+static int by_bytes(const void *a, const void *b)
+{
+    const struct recompute_label *x = a, *y = b;
+    const int order = compare(add_clamped(x->bytes, x->transient), add_clamped(y->bytes, y->transient));
+    return order ? order : by_time(a, b);
+}
+
 static bool takes_no_more(const struct recompute_label *a, const struct recompute_label *b)
 {
     bool no_more = a->bytes <= b->bytes;
@@ -373,24 +380,33 @@ static bool is_beaten(const struct recompute_label *label, struct recompute_labe
     return false;
 }
 
-// As many of the labels as are wanted: those that promise most, or, of a front, some
-// all along it, its ends among them. A list of every time that is not complete proves
-// nothing, so the rest of it is made quickly.
+// Some of these labels, from the first to the last.
+static void spread_labels(struct recompute_label *labels, size_t count, size_t wanted)
+{
+    for (size_t i = 1; i < wanted; i++)
+        labels[i] = labels[i * (count - 1) / (wanted - 1)];
+}
+
+// As many of the labels as are wanted: of a front, some all along it, its ends among them; else those that promise most,
+// and as a part of them such as take few bytes, and more and more: where memory is tight, all that promise most may end
+// without a way that fits. A list of every time that is not complete proves nothing, so the rest of it is made quickly.
 static void cut_labels(struct recompute_walk *walk, struct recompute_position *labels)
 {
     const size_t kept = labels->count, most = walk->most_labels;
+    const size_t promising = most - most / walk->spread_part;
     walk->complete = false;
     labels->count = most;
     if (walk->wanted == RECOMPUTE_EVERY && most > NARROW)
         walk->most_labels = NARROW;
-    if (!(walk->wanted & RECOMPUTE_FRONT)) {
-        qsort(labels->at, kept, sizeof labels->at[0], by_least);
-        lose(walk, labels->at[most].least);
-        qsort(labels->at, most, sizeof labels->at[0], by_time);
+    if (walk->wanted & RECOMPUTE_FRONT) {
+        spread_labels(labels->at, kept, most);
         return;
     }
-    for (size_t i = 1; i < most; i++)
-        labels->at[i] = labels->at[i * (kept - 1) / (most - 1)];
+    qsort(labels->at, kept, sizeof labels->at[0], by_least);
+    lose(walk, labels->at[promising].least);
+    qsort(labels->at + promising, kept - promising, sizeof labels->at[0], by_bytes);
+    spread_labels(labels->at + promising, kept - promising, most - promising);
+    qsort(labels->at, most, sizeof labels->at[0], by_time);
 }
 
 static bool thin_out(struct recompute_walk *walk, uint32_t position)

@@ -55,6 +55,7 @@ struct recompute_walk {
     const struct slots *slots;  // on the device
     enum recompute_wanted wanted;
     size_t most_labels;
+    size_t spread_part;      // 4: of labels that are cut a quarter is chosen by bytes, not by what it promises
     struct recompute_stage stage;
     uint64_t budget;         // bytes for what the choice decides
     uint64_t most_time;      // no label above it matters

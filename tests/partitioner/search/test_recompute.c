@@ -321,6 +321,54 @@ static void long_stages_recompute_as_little_as_their_fronts_say(void **state)
     assert_true(compared > test_trials(60, 1500) / 2);
 }
 
+// A long chain whose layers differ much in what they keep for the time they take.
+static struct profile *uneven_profile(uint64_t *seed)
+{
+    struct profile *profile = small_random_chain(seed, 60, 1000);
+    for (size_t l = 0; l < profile->layer_count; l++)
+        profile->layers[l].saved_bytes = (uint64_t)256 << random_below(seed, 10);
+    return profile;
+}
+
+static uint64_t least_time(struct intervals *intervals, const struct slots *slots, uint64_t capacity, size_t labels)
+{
+    struct recompute_list list;
+    struct error error = { 0 };
+    uint64_t work = 0;
+    assert_good(recompute_search(intervals, 0, 60, slots, capacity, RECOMPUTE_LEAST, labels, &work, &list, &error), error);
+    assert_int_equal(list.count, 1);
+    const uint64_t time = list.at[0].forward_ns;
+    recompute_list_clear(&list);
+    return time;
+}
+
+// With little more than the least memory, where what promises most may not fit in the end.
+static void a_few_labels_find_nearly_what_many_find(void **state)
+{
+    (void)state;
+    uint64_t seed = 7, work = 0;
+    const struct holding holding = { .optimizer = OPTIMIZER_ADAMW };
+    const struct slots slots = { .input = { 1, 4, 4 }, .kept = 4, .kept_through = 4, .held = 1, .versions = 1 };
+    for (uint64_t trial = 0; trial < test_trials(10, 100); trial++) {
+        struct error error = { 0 };
+        struct profile *profile = uneven_profile(&seed);
+        struct intervals *intervals = intervals_create(profile, &holding, &error);
+        uint64_t least;
+        bool complete;
+        assert_good(intervals, error);
+        assert_good(recompute_least_bytes(intervals, 0, 60, &slots, true, &least, &complete, &work, &error), error);
+        for (unsigned percent = 100; percent < 120; percent += 4) {
+            const uint64_t few = least_time(intervals, &slots, least * percent / 100, 32);
+            const uint64_t many = least_time(intervals, &slots, least * percent / 100, 20000);
+            if (few < many || few > many + many * 15 / 100)
+                fail_msg("trial %d, %u %%: a few labels find %llu ns, many %llu ns", (int)trial, percent,
+                         (unsigned long long)few, (unsigned long long)many);
+        }
+        intervals_free(intervals);
+        profile_free(profile);
+    }
+}
+
 static void a_walk_that_was_cut_short_says_so_and_still_fits(void **state)
 {
     (void)state;
@@ -348,6 +396,7 @@ int main(void)
         cmocka_unit_test(times_and_the_least_slab_are_those_of_brute_force_on_chains),
         cmocka_unit_test(times_and_the_least_slab_are_those_of_brute_force_on_dags),
         cmocka_unit_test(long_stages_recompute_as_little_as_their_fronts_say),
+        cmocka_unit_test(a_few_labels_find_nearly_what_many_find),
         cmocka_unit_test(a_walk_that_was_cut_short_says_so_and_still_fits),
     };
     return cmocka_run_group_tests_name("recompute", tests, NULL, NULL);
