@@ -50,6 +50,10 @@ char *command_help(struct text *list);
 // Prints "weir: sentence" on stderr, names in it as shown.h says.
 void command_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+// The same of those lines of a text that have `which` in them, each with the file in front, unless that is empty. Takes
+// the line ends away. Fails where there was no memory for the text.
+bool command_say_lines(const char *file, struct text *lines, const char *which, struct error *error);
+
 // The same of an error; returns the exit code of the error's kind.
 int command_fail(const struct error *error);
 

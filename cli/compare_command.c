@@ -1,14 +1,11 @@
 // weir compare PLAN TRACE...: what was predicted against what was measured, and why they differ.
 
-#include <stdlib.h>
-
 #include "cli/command.h"
 #include "cli/plan_use.h"
+#include "cli/subject.h"
 #include "cli/traces.h"
-#include "common/number.h"
-#include "common/shown.h"
 #include "partitioner/evaluate/refine.h"
-#include "schedules/compare/deviation.h"
+#include "schedules/compare/comparison.h"
 
 enum { KEY_REFINE = KEY_OWN };
 
@@ -74,128 +71,6 @@ static const struct argp argp = {
            "  weir compare plan.json rank*.json.gz --refine profile.json -o refined.json\n",
 };
 
-// --- results -----------------------------------------------------------------------
-
-static void write_change(uint64_t predicted, uint64_t measured, const char *(*format)(uint64_t, char *),
-                         struct text *text)
-{
-    char a[NUMBER_SIZE], b[NUMBER_SIZE], change[NUMBER_SIZE];
-    text_add(text, "%12s  %12s", format(predicted, a), format(measured, b));
-    if (predicted == measured) {
-        text_add(text, "  =\n");
-        return;
-    }
-    text_add(text, "  %s%s", measured < predicted ? "-" : "+",
-             format(measured < predicted ? predicted - measured : measured - predicted, change));
-    if (predicted > 0)
-        text_add(text, " (%+.1f %%)", 100 * ((double)measured / (double)predicted - 1));
-    text_add(text, "\n");
-}
-
-static void write_share(const char *name, double predicted, double measured, struct text *text)
-{
-    text_add(text, "%-20s %10.2f %%  %10.2f %%  %+.2f points\n", name, 100 * predicted, 100 * measured,
-             100 * (measured - predicted));
-}
-
-static void write_numbers(const struct comparison *comparison, struct text *text)
-{
-    const struct bubble *a = &comparison->predicted->bubble, *b = &comparison->measured->bubble;
-    text_add(text, "%-20s %12s  %12s  measured less predicted\n%-20s ", "", "predicted", "measured", "iteration");
-    write_change(comparison->deviation->planned_ns, comparison->deviation->measured_ns, time_format, text);
-    write_share("bubble: makespan", a->makespan, b->makespan, text);
-    write_share("overhead", a->overhead, b->overhead, text);
-    write_share("span", a->span, b->span, text);
-    write_share("zb_rate", a->zb_rate, b->zb_rate, text);
-    for (uint32_t rank = 0; rank < comparison->measured->ranks; rank++) {
-        const uint64_t peak = comparison->measured->per_rank[rank].live_peak_bytes;
-        char name[40];
-        snprintf(name, sizeof name, "rank %u peak", rank);
-        if (peak > 0) {
-            text_add(text, "%-20s ", name);
-            write_change(comparison->predicted_peaks[rank], peak, bytes_format, text);
-        }
-    }
-}
-
-static void write_rows(const struct deviation *deviation, struct text *text)
-{
-    text_add(text, "\nstage  actions\n");
-    for (size_t i = 0; i < deviation->row_count; i++) {
-        const struct deviation_row *row = &deviation->rows[i];
-        text_add(text, "%5u  %-6s x %-5u ", row->stage, deviation_kind(row->kind), row->count);
-        write_change(row->planned_ns, row->measured_ns, time_format, text);
-    }
-}
-
-static void write_signed(int64_t ns, struct text *text)
-{
-    char time[NUMBER_SIZE], whole[NUMBER_SIZE + 1];
-    snprintf(whole, sizeof whole, "%s%s", ns < 0 ? "-" : "+", time_format((uint64_t)(ns < 0 ? -ns : ns), time));
-    text_add(text, "%10s", whole);
-}
-
-static void write_cause(const struct deviation_cause *cause, struct text *text)
-{
-    char predicted[NUMBER_SIZE], measured[NUMBER_SIZE];
-    time_format(cause->planned_ns, predicted);
-    time_format(cause->measured_ns, measured);
-    switch (cause->kind) {
-    case CAUSE_STAGE:
-        text_add(text, "stage %u: its actions take %s than planned\n", cause->stage,
-                 cause->explains_ns > 0 ? "longer" : "less");
-        break;
-    case CAUSE_LINK:
-        text_add(text, "link: a message from rank %u to rank %u takes %s at least, %s as planned\n", cause->from,
-                 cause->to, measured, predicted);
-        break;
-    case CAUSE_ORDER:
-        text_add(text, "order: ranks did their actions in another one\n");
-        break;
-    case CAUSE_NOISE:
-        text_add(text, "noise: actions of a kind do not all take the same\n");
-        break;
-    case CAUSE_GAPS:
-        text_add(text, "gaps: %s of all ranks between actions, where nothing was waited for\n", measured);
-        break;
-    }
-}
-
-static void write_causes(const struct deviation *deviation, struct text *text)
-{
-    const int64_t apart = (int64_t)(deviation->measured_ns - deviation->planned_ns);
-    const int64_t together = (int64_t)(deviation->together_ns - deviation->planned_ns);
-    text_add(text, "\nwhat explains the difference, each cause by itself\n");
-    for (size_t i = 0; i < deviation->cause_count; i++) {
-        write_signed(deviation->causes[i].explains_ns, text);
-        text_add(text, "  ");
-        write_cause(&deviation->causes[i], text);
-    }
-    write_signed(together, text);
-    text_add(text, "  all of them together\n");
-    write_signed(apart - together, text);
-    text_add(text, "  unexplained\n");
-}
-
-static void write_result(const struct given *given, const struct exhibit *measured, const struct comparison *comparison,
-                         bool left_out, struct text *text)
-{
-    if (given->subject.shared.json) {
-        comparison_write(comparison, text);
-        return;
-    }
-    const struct trace_summary *trace = &measured->trace;
-    shown_add(text, "%s: ", comparison->schedule);
-    schedule_write_shape(measured->simulation.ranks, trace->stages, trace->micro_batches, text);
-    text_add(text, "; iteration %u of 0 to %u\n", trace->iteration, trace->iterations - 1);
-    if (left_out)
-        text_add(text, "the trace shows no updates: the plan's are left out as well\n");
-    text_add(text, "\n");
-    write_numbers(comparison, text);
-    write_rows(comparison->deviation, text);
-    write_causes(comparison->deviation, text);
-}
-
 // --- the profile -------------------------------------------------------------------
 
 static bool refine(const struct given *given, const struct deviation *deviation, struct text *text, struct error *error)
@@ -221,35 +96,21 @@ static bool refine(const struct given *given, const struct deviation *deviation,
 // `refined` is the profile, where one is asked for.
 static bool compare(const struct given *given, struct text *text, struct text *refined, struct error *error)
 {
-    struct exhibit predicted = { 0 }, measured = { 0 };
-    struct aligned aligned = { 0 };
-    struct deviation deviation = { 0 };
-    struct simulation simulation = { 0 };
-    uint64_t *peaks = NULL;
-    bool good = exhibit_simulate(&given->subject, DETAIL_NUMBERS, &predicted, error)
-             && traces_load(&given->trace, &measured, error);
-    const struct subject *subject = &predicted.subject;
-    if (good && !aligned_create(&aligned, subject->schedule, subject->network, &measured.timeline, error)) {
+    struct subject subject = { 0 };
+    struct measured_run run = { 0 };
+    struct comparison comparison = { 0 };
+    bool good = subject_load(&given->subject, &subject, error) && subject_wants_costs(&given->subject, &subject, error)
+             && traces_load(&given->trace, &run, error);
+    if (good && !comparison_create(&comparison, subject.schedule, subject.network, &run, error)) {
         command_name_files(error, given->subject.file, given->trace.files[0]);
         good = false;
     }
-    good = good && deviation_find(&aligned, &deviation, error)
-        && schedule_simulate(aligned.schedule, NULL, aligned.network, &simulation, NULL, error);
-    peaks = good ? calloc(simulation.ranks + (size_t)1, sizeof *peaks) : NULL;
-    good = good && (peaks || error_no_memory(error, "a comparison"));
-    for (uint32_t rank = 0; good && rank < simulation.ranks; rank++)
-        peaks[rank] = predicted.simulation.per_rank[rank].live_peak_bytes;
-    good = good && (!given->profile || refine(given, &deviation, refined, error));
+    good = good && (!given->profile || refine(given, &comparison.deviation, refined, error));
     if (good)
-        write_result(given, &measured, &(struct comparison){ subject->schedule->name, &simulation, &measured.simulation,
-                                                             peaks, &deviation },
-                     predicted.simulation.iteration_ns != aligned.planned_ns, text);
-    free(peaks);
-    simulation_clear(&simulation);
-    deviation_clear(&deviation);
-    aligned_clear(&aligned);
-    exhibit_clear(&measured);
-    exhibit_clear(&predicted);
+        (given->subject.shared.json ? comparison_write : comparison_print)(&comparison, text);
+    comparison_clear(&comparison);
+    measured_run_clear(&run);
+    subject_clear(&subject);
     return good;
 }
 

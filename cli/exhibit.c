@@ -4,45 +4,42 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/json.h"
 #include "common/number.h"
 #include "common/shown.h"
 #include "schedules/simulation_table.h"
 
 // --- loading ------------------------------------------------------------------------
 
-bool exhibit_is_sensible(const struct exhibit *exhibit, struct error *error)
-{
-    const struct simulation *simulation = &exhibit->simulation;
-    if (simulation->iteration_ns > JSON_MAX)
-        return error_set(error, "%s: takes more than 2^53 - 1 ns, 104 days: its costs or the cluster's latency are too"
-                                " high", exhibit->file);
-    for (uint32_t rank = 0; rank < simulation->ranks; rank++)
-        if (simulation->per_rank[rank].live_peak_bytes > JSON_MAX)
-            return error_set(error, "%s: rank %u would hold more than 2^53 - 1 bytes: what its stages keep is too much",
-                             exhibit->file, rank);
-    return true;
-}
-
 bool exhibit_simulate(const struct subject_options *options, enum exhibit_detail detail, struct exhibit *exhibit,
                       struct error *error)
 {
-    *exhibit = (struct exhibit){ .file = options->file, .timeline.wants_levels = detail == DETAIL_LEVELS };
+    *exhibit = (struct exhibit){ .file = options->file, .run.timeline.wants_levels = detail == DETAIL_LEVELS };
     struct subject *subject = &exhibit->subject;
     if (!subject_load(options, subject, error) || !subject_wants_costs(options, subject, error)
-        || !schedule_simulate(subject->schedule, NULL, subject->network, &exhibit->simulation,
-                              detail >= DETAIL_TIMELINE ? &exhibit->timeline : NULL, error)
-        || !exhibit_is_sensible(exhibit, error) || !simulation_peaks(&exhibit->simulation, &exhibit->peak_bytes, error))
+        || !schedule_simulate(subject->schedule, NULL, subject->network, &exhibit->run.simulation,
+                              detail >= DETAIL_TIMELINE ? &exhibit->run.timeline : NULL, error)
+        || !simulation_peaks(&exhibit->run.simulation, &exhibit->peak_bytes, error))
         return false;
+    if (!simulation_fits_document(&exhibit->run.simulation, error))
+        return error_at(error, "%s", exhibit->file);
     simulation_title(subject->schedule, exhibit->name, sizeof exhibit->name);
+    return true;
+}
+
+bool exhibit_measured(const struct trace_options *options, struct exhibit *exhibit, struct error *error)
+{
+    *exhibit = (struct exhibit){ .file = options->files[0], .measured = true };
+    if (!traces_load(options, &exhibit->run, error))
+        return false;
+    snprintf(exhibit->name, sizeof exhibit->name, "measured, %u ranks, %u micro-batches", exhibit->run.timeline.ranks,
+             exhibit->run.trace.micro_batches);
     return true;
 }
 
 void exhibit_clear(struct exhibit *exhibit)
 {
     subject_clear(&exhibit->subject);
-    timeline_clear(&exhibit->timeline);
-    simulation_clear(&exhibit->simulation);
+    measured_run_clear(&exhibit->run);
     free(exhibit->peak_bytes);
     *exhibit = (struct exhibit){ 0 };
 }
@@ -53,9 +50,9 @@ void exhibit_clear(struct exhibit *exhibit)
 static bool find_difference(const struct exhibit *a, const struct exhibit *b, struct difference *difference,
                             struct error *error)
 {
-    const uint64_t longer_ns = a->simulation.iteration_ns > b->simulation.iteration_ns ? a->simulation.iteration_ns
-                                                                                       : b->simulation.iteration_ns;
-    return timeline_compare(&a->timeline, &b->timeline, a->measured || b->measured ? longer_ns / 100 : 0, difference,
+    const uint64_t longer_ns = a->run.simulation.iteration_ns > b->run.simulation.iteration_ns ? a->run.simulation.iteration_ns
+                                                                                       : b->run.simulation.iteration_ns;
+    return timeline_compare(&a->run.timeline, &b->run.timeline, a->measured || b->measured ? longer_ns / 100 : 0, difference,
                             error);
 }
 
@@ -107,7 +104,7 @@ static void write_busy(const struct columns *columns, const struct simulation *x
 
 bool exhibit_compare(const struct exhibit *a, const struct exhibit *b, struct text *text, struct error *error)
 {
-    const struct simulation *x = &a->simulation, *y = &b->simulation;
+    const struct simulation *x = &a->run.simulation, *y = &b->run.simulation;
     const struct columns columns = { text, b->measured && !a->measured };
     struct difference difference;
     if (!find_difference(a, b, &difference, error))
@@ -122,7 +119,7 @@ bool exhibit_compare(const struct exhibit *a, const struct exhibit *b, struct te
     write_share(&columns, "zb_rate", x->bubble.zb_rate, y->bubble.zb_rate);
     write_busy(&columns, x, y);
     text_add(text, "\nfirst difference: ");
-    difference_write(&difference, &a->timeline, &b->timeline, text);
+    difference_write(&difference, &a->run.timeline, &b->run.timeline, text);
     text_add(text, "\n");
     return true;
 }
@@ -145,13 +142,13 @@ bool exhibit_draw_page(const struct exhibit *a, const struct exhibit *b, struct 
     struct difference difference;
     name_run(a, b, names[0], NAME);
     snprintf(title, sizeof title, "%s", names[0]);
-    struct page_run runs[2] = { { names[0], &a->timeline, &a->simulation, a->measured } };
+    struct page_run runs[2] = { { names[0], &a->run.timeline, &a->run.simulation, a->measured } };
     if (b) {
         if (!find_difference(a, b, &difference, error))
             return false;
         name_run(b, a, names[1], NAME);
         snprintf(title, sizeof title, "%s, against %s", names[0], names[1]);
-        runs[1] = (struct page_run){ names[1], &b->timeline, &b->simulation, b->measured };
+        runs[1] = (struct page_run){ names[1], &b->run.timeline, &b->run.simulation, b->measured };
     }
     return timeline_draw_html(runs, b ? 2 : 1, &difference, title, text) || error_no_memory(error, "a page");
 }

@@ -3,18 +3,15 @@
 #define CLI_EXHIBIT_H
 
 #include "cli/subject.h"
+#include "cli/traces.h"
 #include "schedules/pictures/timeline_html.h"
-#include "schedules/pictures/trace_read.h"
 
 struct exhibit {
     const char *file;
     char name[160];               // "1f1b, 8 ranks, 24 micro-batches"
     bool measured;
     struct subject subject;       // what was simulated; empty if it was measured
-    struct trace_summary trace;   // of a measured run
-    bool all_iterations;
-    struct timeline timeline;     // empty unless asked for
-    struct simulation simulation;
+    struct measured_run run;      // of a simulated one, too, its numbers, and its timeline where asked for
     uint64_t *peak_bytes;         // per rank, as charts take them; NULL where nothing is kept
 };
 
@@ -24,8 +21,8 @@ enum exhibit_detail { DETAIL_NUMBERS, DETAIL_TIMELINE, DETAIL_LEVELS };
 // Simulates what the options say. Cleared by exhibit_clear().
 bool exhibit_simulate(const struct subject_options *options, enum exhibit_detail detail, struct exhibit *exhibit,
                       struct error *error);
-// Whether its numbers are such as documents and charts hold.
-bool exhibit_is_sensible(const struct exhibit *exhibit, struct error *error);
+// Reads traces instead.
+bool exhibit_measured(const struct trace_options *options, struct exhibit *exhibit, struct error *error);
 void exhibit_clear(struct exhibit *exhibit);
 
 // Adds what two runs differ in: their numbers beside each other, how much more those of `a` are than those of `b` (or

@@ -138,7 +138,7 @@ static void draw_chart(const struct given *given, const struct exhibit *shown, s
     chart.sides = true;
     chart.peak_bytes = shown->peak_bytes;
     chart.unit_ns = shown->subject.unit_ns;
-    timeline_draw_text(&shown->timeline, &chart, text);
+    timeline_draw_text(&shown->run.timeline, &chart, text);
 }
 
 // What `weir simulate` has to show: a run in the usual world, what else was asked of it, and
@@ -154,10 +154,10 @@ static bool write_text(const struct given *given, const struct result *result, s
 {
     const struct exhibit *shown = &result->shown;
     const uint64_t unit_ns = shown->subject.unit_ns;
-    const struct simulation_shown table = { &shown->simulation, shown->subject.schedule, unit_ns,
+    const struct simulation_shown table = { &shown->run.simulation, shown->subject.schedule, unit_ns,
                                             shown->subject.steady_ns, shown->subject.capacity_bytes };
     if (shown->measured) {
-        traces_write(shown, text);
+        measured_run_print(&shown->run, text);
     } else {
         simulation_print(&table, text);
         worlds_write_summary(&result->worlds, unit_ns, text);
@@ -183,21 +183,21 @@ static bool write_result(const struct given *given, const struct result *result,
     const struct exhibit *shown = &result->shown;
     const struct svg_chart chart = { shown->name, given->picture.messages, shown->peak_bytes };
     const struct simulation_extras extras = worlds_extras(&result->worlds);
-    const struct schedule measured = { .name = "measured", .ranks = shown->simulation.ranks,
-                                       .stages = shown->trace.stages, .micro_batches = shown->trace.micro_batches };
+    const struct schedule measured = { .name = "measured", .ranks = shown->run.simulation.ranks,
+                                       .stages = shown->run.trace.stages, .micro_batches = shown->run.trace.micro_batches };
     switch (given->format) {
     case FORMAT_TEXT:
         return write_text(given, result, text, error);
     case FORMAT_JSON:
-        simulation_write_with(&shown->simulation, shown->measured ? &measured : shown->subject.schedule, &extras, text);
+        simulation_write_with(&shown->run.simulation, shown->measured ? &measured : shown->subject.schedule, &extras, text);
         return true;
     case FORMAT_SVG:
-        timeline_draw_svg(&shown->timeline, &chart, text);
+        timeline_draw_svg(&shown->run.timeline, &chart, text);
         return true;
     case FORMAT_HTML:
         return exhibit_draw_page(shown, result->has_other ? &result->other : NULL, text, error);
     case FORMAT_TRACE:
-        timeline_write_trace(&shown->timeline, text);
+        timeline_write_trace(&shown->run.timeline, text);
         return true;
     }
     return true;
@@ -208,7 +208,7 @@ static void warn(const struct given *given, const struct result *result)
 {
     const struct subject *subject = &result->shown.subject;
     struct text why = { 0 };
-    if (given->against && !timeline_is_same_work(&result->shown.timeline, &result->other.timeline, &why) && !why.failed)
+    if (given->against && !timeline_is_same_work(&result->shown.run.timeline, &result->other.run.timeline, &why) && !why.failed)
         command_say("%s", why.data);
     text_clear(&why);
     if (subject->unit_ns > 1 && given->format != FORMAT_TEXT)
@@ -226,7 +226,7 @@ static bool load_other(const struct given *given, struct exhibit *other, struct 
     if (trace_is_likely(given->against)) {
         struct trace_options trace = { .files = { given->against }, .count = 1, .iteration = given->trace.iteration,
                                        .has_iteration = given->trace.has_iteration };
-        return traces_load(&trace, other, error);
+        return exhibit_measured(&trace, other, error);
     }
     struct subject_options subject = given->subject;
     subject.file = given->against;
@@ -241,7 +241,7 @@ static bool show_lanes_beside(struct result *result, enum lane_use use, struct e
     other->file = shown->file;
     snprintf(other->name, sizeof other->name, "the same, %s",
              use == LANES_ONE ? "its messages on one lane" : "doing nothing else while it sends or receives");
-    return timeline_measure(&other->timeline, &other->simulation, error);
+    return timeline_measure(&other->run.timeline, &other->run.simulation, error);
 }
 
 // Else, where lanes are shared, what is drawn is that world; its bytes nobody counts.
@@ -249,7 +249,7 @@ static bool run_worlds(const struct given *given, struct result *result, struct 
 {
     struct exhibit *shown = &result->shown;
     const bool beside = given->format == FORMAT_HTML && !given->against;
-    struct timeline *drawn = beside ? &result->other.timeline : &shown->timeline;
+    struct timeline *drawn = beside ? &result->other.run.timeline : &shown->run.timeline;
     if (!worlds_run(&given->world, &shown->subject, &result->worlds, given->format == FORMAT_JSON ? NULL : drawn,
                     error))
         return false;
@@ -261,15 +261,15 @@ static bool run_worlds(const struct given *given, struct result *result, struct 
     shown->peak_bytes = NULL;
     if (given->format != FORMAT_HTML)
         return true;
-    simulation_clear(&shown->simulation);
-    return timeline_measure(&shown->timeline, &shown->simulation, error);
+    simulation_clear(&shown->run.simulation);
+    return timeline_measure(&shown->run.timeline, &shown->run.simulation, error);
 }
 
 static bool simulate(const struct given *given, struct text *text, struct error *error)
 {
     struct result result = { .worlds.has_lanes = false };
     bool good = given->trace.count > 0
-                  ? traces_load(&given->trace, &result.shown, error)
+                  ? exhibit_measured(&given->trace, &result.shown, error)
                   : exhibit_simulate(&given->subject, detail_of(given), &result.shown, error)
                         && run_worlds(given, &result, error);
     if (good && given->against) {

@@ -3,7 +3,9 @@
 #ifndef CLI_TRACES_H
 #define CLI_TRACES_H
 
-#include "cli/exhibit.h"
+#include <argp.h>
+
+#include "schedules/pictures/measured_run.h"
 
 enum { MOST_TRACES = 4096 };
 
@@ -24,13 +26,10 @@ enum { KEY_TRACE = 0x600, KEY_ITERATION };
 // Takes these, and after --trace further files. ARGP_ERR_UNKNOWN for all else.
 error_t trace_option(int key, char *argument, struct trace_options *options, struct argp_state *state);
 
-// Reads them; says on standard error what was left out.
-bool traces_load(const struct trace_options *options, struct exhibit *exhibit, struct error *error);
+// Reads them; says on standard error what was left out. Cleared by measured_run_clear().
+bool traces_load(const struct trace_options *options, struct measured_run *run, struct error *error);
 
 // Whether a file looks like a trace, by how it begins: packed, or JSON that is no document of Weir.
 bool trace_is_likely(const char *file);
-
-// The numbers of a measured run, in words.
-void traces_write(const struct exhibit *exhibit, struct text *text);
 
 #endif

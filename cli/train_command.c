@@ -182,17 +182,17 @@ static bool save_timeline(const char *folder, const char *what, const struct pla
 static bool save_page(const char *folder, const struct plan *plan, const struct train_result *result,
                       struct error *error)
 {
-    struct exhibit predicted = { .file = "predicted", .timeline = result->predicted_timeline };
-    struct exhibit measured = { .file = "measured", .timeline = result->measured_timeline, .measured = true };
+    struct exhibit predicted = { .file = "predicted", .run.timeline = result->predicted_timeline };
+    struct exhibit measured = { .file = "measured", .run.timeline = result->measured_timeline, .measured = true };
     struct text page = { 0 };
     snprintf(predicted.name, sizeof predicted.name, "%s, %s: predicted", plan->model, plan->schedule);
     snprintf(measured.name, sizeof measured.name, "measured");
-    const bool good = timeline_measure(&predicted.timeline, &predicted.simulation, error)
-                   && timeline_measure(&measured.timeline, &measured.simulation, error)
+    const bool good = timeline_measure(&predicted.run.timeline, &predicted.run.simulation, error)
+                   && timeline_measure(&measured.run.timeline, &measured.run.simulation, error)
                    && exhibit_draw_page(&predicted, &measured, &page, error)
                    && save(folder, "timelines.html", &page, error);
-    simulation_clear(&predicted.simulation);
-    simulation_clear(&measured.simulation);
+    simulation_clear(&predicted.run.simulation);
+    simulation_clear(&measured.run.simulation);
     text_clear(&page);
     return good;
 }

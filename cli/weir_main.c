@@ -130,6 +130,18 @@ void command_say(const char *format, ...)
     text_clear(&wrapped);
 }
 
+bool command_say_lines(const char *file, struct text *lines, const char *which, struct error *error)
+{
+    if (lines->failed)
+        return error_no_memory(error, "what is said of a file");
+    for (char *line = lines->data, *end; line && (end = strchr(line, '\n')); line = end + 1) {
+        *end = '\0';
+        if (strstr(line, which))
+            command_say("%s%s%s", file, *file ? ": " : "", line);
+    }
+    return true;
+}
+
 int command_fail(const struct error *error)
 {
     command_say("%s", error->text);

@@ -79,6 +79,9 @@ void simulator_free(struct simulator *simulator);
 // The bubbles of measured or simulated per-rank results.
 struct bubble bubble_of(uint64_t iteration_ns, const struct rank_result *per_rank, uint32_t ranks);
 
+// Whether its numbers are such as documents and charts hold: up to 2^53 - 1.
+bool simulation_fits_document(const struct simulation *simulation, struct error *error);
+
 // The document of `weir simulate --json`.
 void simulation_write(const struct simulation *simulation, const struct schedule *schedule, struct text *text);
 

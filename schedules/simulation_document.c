@@ -2,6 +2,18 @@
 #include "common/json.h"
 #include "schedules/simulation_extras.h"
 
+bool simulation_fits_document(const struct simulation *simulation, struct error *error)
+{
+    if (simulation->iteration_ns > JSON_MAX)
+        return error_set(error, "an iteration takes more than 2^53 - 1 ns, 104 days: its costs or the cluster's latency"
+                                " are too high");
+    for (uint32_t rank = 0; rank < simulation->ranks; rank++)
+        if (simulation->per_rank[rank].live_peak_bytes > JSON_MAX)
+            return error_set(error, "rank %u would hold more than 2^53 - 1 bytes: what its stages keep is too much",
+                             rank);
+    return true;
+}
+
 static void write_bubble(struct json_writer *writer, const struct bubble *bubble)
 {
     json_begin_object(writer, "bubble", JSON_INLINE);

@@ -298,3 +298,20 @@ void deviation_clear(struct deviation *deviation)
     free(deviation->causes);
     *deviation = (struct deviation){ 0 };
 }
+
+// --- names --------------------------------------------------------------------------
+
+const char *deviation_kind(uint32_t kind)
+{
+    static const char *const names[CLASSES] = { [ACTION_F] = "F", [ACTION_B] = "B", [ACTION_I] = "I", [ACTION_W] = "W",
+                                                [ACTION_R] = "R", [ACTION_REDUCE] = "REDUCE", [ACTION_STEP] = "STEP",
+                                                [CLASS_GROUP] = "group" };
+    return names[kind];
+}
+
+const char *cause_name(enum cause_kind kind)
+{
+    static const char *const names[] = { [CAUSE_STAGE] = "stage", [CAUSE_LINK] = "link", [CAUSE_ORDER] = "order",
+                                         [CAUSE_NOISE] = "noise", [CAUSE_GAPS] = "gaps" };
+    return names[kind];
+}

@@ -44,17 +44,6 @@ struct deviation {
 bool deviation_find(const struct aligned *aligned, struct deviation *deviation, struct error *error);
 void deviation_clear(struct deviation *deviation);
 
-// What is printed of a run and its plan: both in numbers, and the deviation.
-struct comparison {
-    const char *schedule;
-    const struct simulation *predicted, *measured;
-    const uint64_t *predicted_peaks;  // per rank
-    const struct deviation *deviation;
-};
-
-// The document of `weir compare --json`: docs/formats/comparison.md.
-void comparison_write(const struct comparison *comparison, struct text *text);
-
 // "F", "B", ..., "group": the kind of a row.
 const char *deviation_kind(uint32_t kind);
 // "stage", "link", "order", "noise", "gaps".

@@ -1,21 +1,6 @@
 // The comparison document: docs/formats/comparison.md.
 #include "common/json.h"
-#include "schedules/compare/deviation.h"
-
-const char *deviation_kind(uint32_t kind)
-{
-    static const char *const names[CLASSES] = { [ACTION_F] = "F", [ACTION_B] = "B", [ACTION_I] = "I", [ACTION_W] = "W",
-                                                [ACTION_R] = "R", [ACTION_REDUCE] = "REDUCE", [ACTION_STEP] = "STEP",
-                                                [CLASS_GROUP] = "group" };
-    return names[kind];
-}
-
-const char *cause_name(enum cause_kind kind)
-{
-    static const char *const names[] = { [CAUSE_STAGE] = "stage", [CAUSE_LINK] = "link", [CAUSE_ORDER] = "order",
-                                         [CAUSE_NOISE] = "noise", [CAUSE_GAPS] = "gaps" };
-    return names[kind];
-}
+#include "schedules/compare/comparison.h"
 
 static void write_side(struct json_writer *writer, const char *key, const struct simulation *simulation,
                        uint64_t iteration_ns)
@@ -34,11 +19,11 @@ static void write_side(struct json_writer *writer, const char *key, const struct
 static void write_ranks(struct json_writer *writer, const struct comparison *comparison)
 {
     json_begin_array(writer, "per_rank", JSON_LINES);
-    for (uint32_t rank = 0; rank < comparison->measured->ranks; rank++) {
-        const struct rank_result *result = &comparison->measured->per_rank[rank];
+    for (uint32_t rank = 0; rank < comparison->run->simulation.ranks; rank++) {
+        const struct rank_result *result = &comparison->run->simulation.per_rank[rank];
         json_begin_object(writer, NULL, JSON_INLINE);
         json_put_u64(writer, "rank", rank);
-        json_put_u64(writer, "predicted_busy_ns", comparison->predicted->per_rank[rank].busy_ns);
+        json_put_u64(writer, "predicted_busy_ns", comparison->predicted.per_rank[rank].busy_ns);
         json_put_u64(writer, "measured_busy_ns", result->busy_ns);
         json_put_u64(writer, "predicted_peak_bytes", comparison->predicted_peaks[rank]);
         if (result->live_peak_bytes > 0)
@@ -93,12 +78,12 @@ void comparison_write(const struct comparison *comparison, struct text *text)
     json_begin_object(&writer, NULL, JSON_LINES);
     json_put_string(&writer, "format", "weir.comparison");
     json_put_u64(&writer, "version", 1);
-    json_put_string(&writer, "schedule", comparison->schedule);
-    write_side(&writer, "predicted", comparison->predicted, comparison->deviation->planned_ns);
-    write_side(&writer, "measured", comparison->measured, comparison->deviation->measured_ns);
+    json_put_string(&writer, "schedule", comparison->schedule->name);
+    write_side(&writer, "predicted", &comparison->predicted, comparison->deviation.planned_ns);
+    write_side(&writer, "measured", &comparison->run->simulation, comparison->deviation.measured_ns);
     write_ranks(&writer, comparison);
-    write_rows(&writer, comparison->deviation);
-    write_causes(&writer, comparison->deviation);
-    json_put_u64(&writer, "together_ns", comparison->deviation->together_ns);
+    write_rows(&writer, &comparison->deviation);
+    write_causes(&writer, &comparison->deviation);
+    json_put_u64(&writer, "together_ns", comparison->deviation.together_ns);
     json_close(&writer);
 }
