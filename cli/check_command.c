@@ -207,7 +207,7 @@ static int check_plan(const struct given *given)
     return command_print(&text, given->subject.shared.output, 0);
 }
 
-static bool check_as(const struct given *given, const struct subject *subject, enum receives receives,
+static bool check_as(const struct given *given, const struct priced *subject, enum receives receives,
                      struct check_result *result, struct error *error)
 {
     const struct check_request request = {
@@ -223,24 +223,17 @@ static bool check_as(const struct given *given, const struct subject *subject, e
 }
 
 // --memory is every rank's limit; a plan's devices have limits of their own.
-static bool limit_memory(const struct given *given, struct subject *subject, struct error *error)
+static bool limit_memory(const struct given *given, struct priced *subject, struct error *error)
 {
     if (!given->subject.shared.memory_bytes)
         return true;
-    if (!subject_wants_costs(&given->subject, subject, error))
-        return false;
-    if (!subject->capacity_bytes)
-        subject->capacity_bytes = calloc(subject->schedule->ranks, sizeof *subject->capacity_bytes);
-    if (!subject->capacity_bytes)
-        return error_no_memory(error, "the limits of a schedule");
-    for (uint32_t rank = 0; rank < subject->schedule->ranks; rank++)
-        subject->capacity_bytes[rank] = given->subject.shared.memory_bytes;
-    return true;
+    return subject_wants_costs(&given->subject, subject, error)
+        && priced_limit_memory(subject, given->subject.shared.memory_bytes, error);
 }
 
 // --- one placement of receives, or all ------------------------------------------
 
-static bool check_one(const struct given *given, const struct subject *subject, bool *ok, struct text *text,
+static bool check_one(const struct given *given, const struct priced *subject, bool *ok, struct text *text,
                       struct error *error)
 {
     static const enum receives places[] = { [LOWER_LATE] = RECEIVES_LATE, [LOWER_TIMED] = RECEIVES_TIMED };
@@ -268,7 +261,7 @@ static void write_row(const char *name, const struct check_result *result, struc
 }
 
 // A row for each, then why those that cannot run cannot. Without costs nothing is timed.
-static bool check_all(const struct given *given, const struct subject *subject, bool *ok, struct text *text,
+static bool check_all(const struct given *given, const struct priced *subject, bool *ok, struct text *text,
                       struct error *error)
 {
     static const char *const names[] = { "early", "late", "timed" };
@@ -307,14 +300,14 @@ static int run(int count, char **arguments)
         return check_plan(&given);
 
     struct error error = { 0 };
-    struct subject subject = { 0 };
+    struct priced subject = { 0 };
     struct text text = { 0 };
     bool ok = false;
     const bool good = subject_load(&given.subject, &subject, &error)
                    && sending_strip(&given.sending, &subject, &error)
                    && limit_memory(&given, &subject, &error)
                    && (given.sending.lower == LOWER_ALL ? check_all : check_one)(&given, &subject, &ok, &text, &error);
-    subject_clear(&subject);
+    priced_clear(&subject);
     if (good)
         return (given.subject.shared.json ? command_write : command_print)(&text, given.subject.shared.output,
                                                                           ok ? 0 : ERROR_ANSWER);

@@ -96,7 +96,7 @@ static bool refine(const struct given *given, const struct deviation *deviation,
 // `refined` is the profile, where one is asked for.
 static bool compare(const struct given *given, struct text *text, struct text *refined, struct error *error)
 {
-    struct subject subject = { 0 };
+    struct priced subject = { 0 };
     struct measured_run run = { 0 };
     struct comparison comparison = { 0 };
     bool good = subject_load(&given->subject, &subject, error) && subject_wants_costs(&given->subject, &subject, error)
@@ -110,7 +110,7 @@ static bool compare(const struct given *given, struct text *text, struct text *r
         (given->subject.shared.json ? comparison_write : comparison_print)(&comparison, text);
     comparison_clear(&comparison);
     measured_run_clear(&run);
-    subject_clear(&subject);
+    priced_clear(&subject);
     return good;
 }
 

@@ -14,7 +14,7 @@ bool exhibit_simulate(const struct subject_options *options, enum exhibit_detail
                       struct error *error)
 {
     *exhibit = (struct exhibit){ .file = options->file, .run.timeline.wants_levels = detail == DETAIL_LEVELS };
-    struct subject *subject = &exhibit->subject;
+    struct priced *subject = &exhibit->subject;
     if (!subject_load(options, subject, error) || !subject_wants_costs(options, subject, error)
         || !schedule_simulate(subject->schedule, NULL, subject->network, &exhibit->run.simulation,
                               detail >= DETAIL_TIMELINE ? &exhibit->run.timeline : NULL, error)
@@ -38,7 +38,7 @@ bool exhibit_measured(const struct trace_options *options, struct exhibit *exhib
 
 void exhibit_clear(struct exhibit *exhibit)
 {
-    subject_clear(&exhibit->subject);
+    priced_clear(&exhibit->subject);
     measured_run_clear(&exhibit->run);
     free(exhibit->peak_bytes);
     *exhibit = (struct exhibit){ 0 };

@@ -10,7 +10,7 @@ struct exhibit {
     const char *file;
     char name[160];               // "1f1b, 8 ranks, 24 micro-batches"
     bool measured;
-    struct subject subject;       // what was simulated; empty if it was measured
+    struct priced subject;       // what was simulated; empty if it was measured
     struct measured_run run;      // of a simulated one, too, its numbers, and its timeline where asked for
     uint64_t *peak_bytes;         // per rank, as charts take them; NULL where nothing is kept
 };

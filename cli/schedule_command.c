@@ -232,7 +232,7 @@ static bool write_csv(const struct given *given, const struct schedule *schedule
 }
 
 // With the messages that the schedule has, unless they are asked for elsewhere.
-static bool lower_if_asked(const struct given *given, struct subject *subject, struct error *error)
+static bool lower_if_asked(const struct given *given, struct priced *subject, struct error *error)
 {
     if (given->sending.lower == LOWER_TIMED && !subject_wants_costs(&given->from, subject, error))
         return false;
@@ -262,7 +262,7 @@ static bool write_schedule(const struct given *given, const struct schedule *sch
     return draw_chart(given, schedule, text, error);
 }
 
-static bool take_schedule(struct given *given, struct subject *subject, struct error *error)
+static bool take_schedule(struct given *given, struct priced *subject, struct error *error)
 {
     given->from.file = given->name;
     if (is_file(given->name))
@@ -285,12 +285,12 @@ static int run(int count, char **arguments)
     command_parse(&argp, count, arguments, &given);
 
     struct error error = { 0 };
-    struct subject subject = { 0 };
+    struct priced subject = { 0 };
     struct text text = { 0 };
     const bool good = take_schedule(&given, &subject, &error) && lower_if_asked(&given, &subject, &error)
                    && write_schedule(&given, subject.schedule, &text, &error);
     free(given.replicas);
-    subject_clear(&subject);
+    priced_clear(&subject);
     const bool is_document = given.format != FORMAT_TEXT || given.picture.width;
     if (good)
         return (is_document ? command_write : command_print)(&text, given.shared.output, 0);

@@ -52,7 +52,7 @@ static void check_given(const struct given *given, struct argp_state *state)
         argp_error(state, "--ranks and --micro-batches are needed");
     if (!given->subject.cost)
         argp_error(state, "--cost is needed: F,I,W,C or a document with costs");
-    if (shared->memory_bytes && !given->subject.has_keep && strchr(given->subject.cost, ','))
+    if (shared->memory_bytes && !given->subject.kept.has_forward && strchr(given->subject.cost, ','))
         argp_error(state, "--memory says nothing without --keep A,B: what stages keep of a micro-batch");
 }
 

@@ -54,13 +54,13 @@ static bool replace(struct schedule **schedule, struct schedule *by)
     return true;
 }
 
-bool sending_strip(const struct sending_options *options, struct subject *subject, struct error *error)
+bool sending_strip(const struct sending_options *options, struct priced *subject, struct error *error)
 {
     return options->lower == LOWER_UNSAID || !subject->schedule->lowered
         || replace(&subject->schedule, schedule_without_messages(subject->schedule, error));
 }
 
-bool sending_lower(const struct sending_options *options, struct subject *subject, struct error *error)
+bool sending_lower(const struct sending_options *options, struct priced *subject, struct error *error)
 {
     if (!sending_strip(options, subject, error))
         return false;

@@ -34,10 +34,10 @@ error_t sending_option(int key, char *argument, struct sending_options *options,
 
 // Makes a lowered schedule a compute order again, where --lower says that its
 // receives are to stand elsewhere.
-bool sending_strip(const struct sending_options *options, struct subject *subject, struct error *error);
+bool sending_strip(const struct sending_options *options, struct priced *subject, struct error *error);
 
 // Puts the receives where --lower says; early ones of a compute order only where it
 // is lowered by whoever takes it.
-bool sending_lower(const struct sending_options *options, struct subject *subject, struct error *error);
+bool sending_lower(const struct sending_options *options, struct priced *subject, struct error *error);
 
 #endif

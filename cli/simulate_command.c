@@ -51,7 +51,7 @@ static const struct argp_option options[] = {
 
 static bool has_costs(const struct subject_options *subject)
 {
-    return subject->cost || subject->has_keep || subject->shared.cluster;
+    return subject->cost || subject->kept.has_forward || subject->shared.cluster;
 }
 
 static bool changes_plan(const struct subject_options *subject)
@@ -206,7 +206,7 @@ static bool write_result(const struct given *given, const struct result *result,
 // What is no text has no place to say what 1 is. Numbers of unlike work cannot be compared, though they are.
 static void warn(const struct given *given, const struct result *result)
 {
-    const struct subject *subject = &result->shown.subject;
+    const struct priced *subject = &result->shown.subject;
     struct text why = { 0 };
     if (given->against && !timeline_is_same_work(&result->shown.run.timeline, &result->other.run.timeline, &why) && !why.failed)
         command_say("%s", why.data);
@@ -288,7 +288,7 @@ static bool simulate(const struct given *given, struct text *text, struct error 
 
 static bool count_steps(const struct given *given, struct text *text, struct error *error)
 {
-    struct subject subject = { 0 };
+    struct priced subject = { 0 };
     uint64_t steps;
     const bool good = subject_load(&given->subject, &subject, error)
                    && schedule_unit_steps(subject.schedule, &steps, error);
@@ -296,7 +296,7 @@ static bool count_steps(const struct given *given, struct text *text, struct err
         shown_add(text, "%s: %llu steps", subject.schedule->name, (unsigned long long)steps);
         text_add(text, "\n");
     }
-    subject_clear(&subject);
+    priced_clear(&subject);
     return good;
 }
 

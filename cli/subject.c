@@ -8,25 +8,27 @@
 #include "cli/plan_use.h"
 #include "common/json.h"
 #include "common/number.h"
-#include "partitioner/cost/predict.h"
 #include "profiler/import.h"
 #include "schedules/costs.h"
 #include "schedules/csv.h"
+#include "schedules/generators/generate.h"
 
 // --- arguments ------------------------------------------------------------------
 
 // "A,B"
-static void take_keep(const char *argument, uint64_t bytes[2], struct argp_state *state)
+static struct kept_bytes take_keep(const char *argument, struct argp_state *state)
 {
     struct error error = { 0 };
+    struct kept_bytes kept = { .has_forward = true, .has_weight = true };
     char first[64];
     const char *comma = strchr(argument, ',');
     const size_t length = comma ? (size_t)(comma - argument) : 0;
     if (!comma || length >= sizeof first || strchr(comma + 1, ','))
         argp_error(state, "--keep: takes 2 quantities, A,B, not \"%s\"", argument);
     snprintf(first, sizeof first, "%.*s", (int)length, argument);
-    if (!bytes_parse(first, &bytes[0], &error) || !bytes_parse(comma + 1, &bytes[1], &error))
+    if (!bytes_parse(first, &kept.forward_bytes, &error) || !bytes_parse(comma + 1, &kept.weight_bytes, &error))
         argp_error(state, "--keep: %s", error.text);
+    return kept;
 }
 
 error_t subject_option(int key, char *argument, struct subject_options *options, struct argp_state *state)
@@ -39,8 +41,7 @@ error_t subject_option(int key, char *argument, struct subject_options *options,
         options->overlapped = argument;
         break;
     case KEY_KEEP:
-        options->has_keep = true;
-        take_keep(argument, options->keep_bytes, state);
+        options->kept = take_keep(argument, state);
         break;
     case ARGP_KEY_ARG:
         option_argument(&options->file, argument, "plan or schedule", state);
@@ -107,12 +108,12 @@ static bool load_costs(const struct subject_options *options, struct costs *cost
     return good;
 }
 
-static void set_kept(const struct subject_options *options, struct cost_row *rows, uint32_t stages)
+// A row for each of so many stages.
+static bool spread_costs(const struct subject_options *options, uint32_t stages, struct costs *costs,
+                         struct error *error)
 {
-    for (uint32_t stage = 0; options->has_keep && stage < stages; stage++) {
-        rows[stage].kept_forward_bytes = options->keep_bytes[0];
-        rows[stage].kept_weight_bytes = options->keep_bytes[1];
-    }
+    return load_costs(options, costs, error)
+        && (costs_spread(costs, stages, error) || error_at(error, "%s", options->cost));
 }
 
 bool subject_costs(const struct subject_options *options, uint32_t stages, struct costs *costs, struct error *error)
@@ -120,21 +121,12 @@ bool subject_costs(const struct subject_options *options, uint32_t stages, struc
     *costs = (struct costs){ .rows = NULL };
     if (!options->cost)
         return error_set(error, "--cost is needed: F,I,W,C or a document with costs");
-    if (load_costs(options, costs, error)
-        && (costs_spread(costs, stages, error) || error_at(error, "%s", options->cost))) {
-        set_kept(options, costs->rows, stages);
+    if (spread_costs(options, stages, costs, error)) {
+        costs_keep(costs->rows, stages, &options->kept);
         return true;
     }
     costs_clear(costs);
     return false;
-}
-
-static struct network *network_of_cluster(const char *name, uint32_t ranks, struct error *error)
-{
-    struct cluster *cluster = cluster_load(name, error);
-    struct network *network = cluster ? cluster_network_by_rank(cluster, ranks, error) : NULL;
-    cluster_free(cluster);
-    return network;
 }
 
 static struct schedule *read_csv(const char *text, size_t length, const char *name, struct error *error)
@@ -148,43 +140,28 @@ static struct schedule *read_csv(const char *text, size_t length, const char *na
 }
 
 // What the options say takes the place of what the schedule says.
-static bool set_costs(const struct subject_options *options, struct subject *subject, struct error *error)
+static bool set_prices(const struct subject_options *options, struct priced *subject, struct error *error)
 {
-    struct schedule *schedule = subject->schedule;
-    struct costs costs;
-    if (!options->cost) {
-        if (options->overlapped)
-            return error_set(error, "--overlapped goes with --cost F,I,W,C");
-        if (options->has_keep && !schedule->costs)
-            schedule->costs = calloc(schedule->stages, sizeof *schedule->costs);
-        if (options->has_keep && !schedule->costs)
-            return error_no_memory(error, "the costs of a schedule");
-        set_kept(options, schedule->costs, schedule->stages);
-        return true;
-    }
-    if (!subject_costs(options, schedule->stages, &costs, error))
-        return false;
-    free(schedule->costs);
-    schedule->costs = costs.rows;
-    subject->unit_ns = costs.unit_ns;
-    if (options->shared.cluster || !costs.has_latency)
-        return true;
-    subject->network = network_uniform(schedule->ranks, (struct link){ .latency_ns = costs.latency_ns }, error);
-    return subject->network != NULL;
+    struct costs costs = { .rows = NULL };
+    if (!options->cost && options->overlapped)
+        return error_set(error, "--overlapped goes with --cost F,I,W,C");
+    bool good = !options->cost || spread_costs(options, subject->schedule->stages, &costs, error);
+    struct cluster *cluster = good && options->shared.cluster ? cluster_load(options->shared.cluster, error) : NULL;
+    const struct pricing pricing = { options->cost ? &costs : NULL, options->kept, cluster };
+    good = good && (cluster || !options->shared.cluster) && priced_set(subject, &pricing, error);
+    cluster_free(cluster);
+    costs_clear(&costs);
+    return good;
 }
 
 static bool read_schedule(const struct subject_options *options, const char *text, size_t length,
-                          struct subject *subject, struct error *error)
+                          struct priced *subject, struct error *error)
 {
     if (csv_is_likely(text, length))
         subject->schedule = read_csv(text, length, options->file, error);
     else
         subject->schedule = schedule_read(text, length, options->file, error);
-    if (!subject->schedule || !set_costs(options, subject, error))
-        return false;
-    if (options->shared.cluster)
-        subject->network = network_of_cluster(options->shared.cluster, subject->schedule->ranks, error);
-    return subject->network || !options->shared.cluster;
+    return subject->schedule && set_prices(options, subject, error);
 }
 
 // --- plans ----------------------------------------------------------------------
@@ -199,10 +176,10 @@ static bool change_schedule(struct plan *plan, const char *name, struct error *e
     return true;
 }
 
-static bool read_plan(const struct subject_options *options, const char *text, size_t length, struct subject *subject,
+static bool read_plan(const struct subject_options *options, const char *text, size_t length, struct priced *subject,
                       struct error *error)
 {
-    if (options->cost || options->overlapped || options->has_keep || options->shared.cluster)
+    if (options->cost || options->overlapped || options->kept.has_forward || options->shared.cluster)
         return error_set(error, "%s: is a plan, which brings its own costs and cluster: leave --cost, "
                                 "--overlapped, --keep and --cluster out", options->file);
     struct plan *plan = plan_read(text, length, options->file, error);
@@ -214,14 +191,9 @@ static bool read_plan(const struct subject_options *options, const char *text, s
         && (!options->shared.schedule || change_schedule(plan, options->shared.schedule, error));
     if (options->shared.micro_batches)
         plan->micro_batches = (uint32_t)options->shared.micro_batches;
-    subject->network = good ? plan_network(plan, error) : NULL;
-    const bool lowered = !options->is_order;
-    subject->schedule = subject->network ? plan_schedule(plan, plan->micro_batches, lowered, error) : NULL;
-    good = subject->schedule
-        && (plan->weights == WEIGHTS_FLUSH || plan_time(plan, subject->network, &subject->steady_ns, error));
-    subject->capacity_bytes = good ? plan_capacities(plan, error) : NULL;
+    good = good && priced_of_plan(plan, !options->is_order, subject, error);
     plan_free(plan);
-    return subject->capacity_bytes != NULL;
+    return good;
 }
 
 // --- either ---------------------------------------------------------------------
@@ -231,7 +203,7 @@ static const char *name_of(const char *file)
     return strcmp(file, "-") == 0 ? "standard input" : file;
 }
 
-bool subject_load(const struct subject_options *given, struct subject *subject, struct error *error)
+bool subject_load(const struct subject_options *given, struct priced *subject, struct error *error)
 {
     size_t length;
     char *text = text_load(given->file, &length, error);
@@ -259,16 +231,8 @@ bool subject_load(const struct subject_options *given, struct subject *subject, 
     return good;
 }
 
-bool subject_wants_costs(const struct subject_options *options, const struct subject *subject, struct error *error)
+bool subject_wants_costs(const struct subject_options *options, const struct priced *subject, struct error *error)
 {
     return subject->schedule->costs
         || error_set(error, "%s: has no costs: give --cost F,I,W,C or a document of them", name_of(options->file));
-}
-
-void subject_clear(struct subject *subject)
-{
-    free(subject->capacity_bytes);
-    network_free(subject->network);
-    schedule_free(subject->schedule);
-    *subject = (struct subject){ .schedule = NULL };
 }

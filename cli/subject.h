@@ -11,16 +11,13 @@
 #define CLI_SUBJECT_H
 
 #include "cli/options.h"
-#include "schedules/costs.h"
-#include "schedules/network.h"
-#include "schedules/schedule.h"
+#include "partitioner/cost/priced.h"
 
 struct subject_options {
     const char *file;
     const char *cost;        // as it was given, or NULL
     const char *overlapped;
-    bool has_keep;
-    uint64_t keep_bytes[2];  // after F, after I
+    struct kept_bytes kept;  // of --keep
     bool is_order;           // of a plan only what its ranks compute, without the messages
     struct shared_options shared;
 };
@@ -45,17 +42,9 @@ error_t subject_option(int key, char *argument, struct subject_options *options,
 // What --cost, --overlapped and --keep say of each of `stages`. Freed by costs_clear(). Fails if --cost was not given.
 bool subject_costs(const struct subject_options *options, uint32_t stages, struct costs *costs, struct error *error);
 
-struct subject {
-    struct schedule *schedule;
-    struct network *network;   // the links between its ranks; NULL: messages cost nothing
-    uint64_t steady_ns;        // of an asynchronous plan: an iteration once it is under way
-    uint64_t *capacity_bytes;  // of a plan: the memory of each rank's device
-    uint64_t unit_ns;          // what 1 is, if --cost has no units; otherwise 0 (costs_format())
-};
-
-// Reads FILE. A schedule may come without costs: subject_wants_costs() refuses that.
-bool subject_load(const struct subject_options *options, struct subject *subject, struct error *error);
-bool subject_wants_costs(const struct subject_options *options, const struct subject *subject, struct error *error);
-void subject_clear(struct subject *subject);
+// Reads FILE. A schedule may come without costs: subject_wants_costs() refuses that. Cleared by priced_clear(), also
+// where it fails.
+bool subject_load(const struct subject_options *options, struct priced *subject, struct error *error);
+bool subject_wants_costs(const struct subject_options *options, const struct priced *subject, struct error *error);
 
 #endif

@@ -82,7 +82,7 @@ static bool measure_noise(const struct world_options *options, struct lane_world
     return good;
 }
 
-bool worlds_run(const struct world_options *options, struct subject *subject, struct worlds *worlds,
+bool worlds_run(const struct world_options *options, struct priced *subject, struct worlds *worlds,
                 struct timeline *timeline, struct error *error)
 {
     *worlds = (struct worlds){ .has_lanes = options->use != LANES_FREE, .has_noise = options->has_noise };

@@ -39,7 +39,7 @@ struct worlds {
 
 // The subject's schedule has its receives moved first where --lower says so. A timeline of
 // shared lanes replaces what `timeline` (or NULL) holds.
-bool worlds_run(const struct world_options *options, struct subject *subject, struct worlds *worlds,
+bool worlds_run(const struct world_options *options, struct priced *subject, struct worlds *worlds,
                 struct timeline *timeline, struct error *error);
 void worlds_clear(struct worlds *worlds);
 

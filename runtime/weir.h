@@ -294,7 +294,8 @@ struct weir_pricing {
     // rows of costs (docs/formats/costs.md). Usual: what the schedule says itself.
     const char *costs;
     const char *overlapped;  // with "F,I,W,C": what an F and a backward take that are done together
-    uint64_t kept_forward_bytes, kept_weight_bytes;  // of a micro-batch after F, and after I
+    // Of a micro-batch after F, and after I; usual: what the costs say. Without costs actions then take no time.
+    uint64_t kept_forward_bytes, kept_weight_bytes;
     const char *cluster;     // whose links the messages take, rank r on device r
 };
 

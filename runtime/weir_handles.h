@@ -2,7 +2,7 @@
 #ifndef RUNTIME_WEIR_HANDLES_H
 #define RUNTIME_WEIR_HANDLES_H
 
-#include "partitioner/plan/plan.h"
+#include "partitioner/cost/priced.h"
 #include "runtime/weir.h"
 
 struct weir_profile {
@@ -19,11 +19,7 @@ struct weir_schedule {
 
 // A run that can be drawn: pictures simulate it once more, and then write down who did what when.
 struct weir_simulation {
-    struct schedule *schedule;
-    struct network *network;
-    uint64_t *capacity_bytes;  // per rank, of a plan; or NULL
-    uint64_t steady_ns;        // of an asynchronous plan: an iteration once it is under way
-    uint64_t unit_ns;          // costs_format()
+    struct priced priced;
     struct simulation simulation;
 };
 

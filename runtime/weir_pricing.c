@@ -1,63 +1,47 @@
 #include "runtime/weir_pricing.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "schedules/lower_late.h"
 
-static void set_kept(const struct weir_pricing *pricing, struct cost_row *rows, uint32_t stages)
+static struct kept_bytes kept_of(const struct weir_pricing *pricing)
 {
-    for (uint32_t stage = 0; stage < stages; stage++) {
-        if (pricing->kept_forward_bytes)
-            rows[stage].kept_forward_bytes = pricing->kept_forward_bytes;
-        if (pricing->kept_weight_bytes)
-            rows[stage].kept_weight_bytes = pricing->kept_weight_bytes;
-    }
+    return (struct kept_bytes){ pricing->kept_forward_bytes > 0, pricing->kept_weight_bytes > 0,
+                                pricing->kept_forward_bytes, pricing->kept_weight_bytes };
+}
+
+// A row for each of so many stages.
+static bool spread_costs(const struct weir_pricing *pricing, uint32_t stages, struct costs *costs, struct error *error)
+{
+    const char *given = pricing->costs;
+    const bool is_document = given[strspn(given, " \t\r\n")] == '{';
+    return (is_document ? costs_read(given, strlen(given), "costs", costs, error)
+                        : costs_parse(given, pricing->overlapped, costs, error))
+        && (costs_spread(costs, stages, error) || error_at(error, "costs"));
 }
 
 bool given_costs(const struct weir_pricing *pricing, uint32_t stages, struct costs *costs, struct error *error)
 {
-    const char *given = pricing->costs;
-    const bool is_document = given[strspn(given, " \t\r\n")] == '{';
-    const bool good = is_document ? costs_read(given, strlen(given), "costs", costs, error)
-                                  : costs_parse(given, pricing->overlapped, costs, error);
-    if (good && (costs_spread(costs, stages, error) || error_at(error, "costs"))) {
-        set_kept(pricing, costs->rows, stages);
+    const struct kept_bytes kept = kept_of(pricing);
+    if (spread_costs(pricing, stages, costs, error)) {
+        costs_keep(costs->rows, stages, &kept);
         return true;
     }
     costs_clear(costs);
     return false;
 }
 
-// Costs take the place of what the schedule says; a latency with them is that of links between all ranks.
-static bool set_costs(const struct weir_pricing *pricing, struct priced *priced, struct error *error)
+// What is given takes the place of what the schedule says.
+static bool set_prices(const struct weir_pricing *given, struct priced *priced, struct error *error)
 {
-    struct schedule *schedule = priced->schedule;
-    struct costs costs;
-    if (!pricing->costs) {
-        if (schedule->costs)
-            set_kept(pricing, schedule->costs, schedule->stages);
-        return true;
-    }
-    if (!given_costs(pricing, schedule->stages, &costs, error))
-        return false;
-    free(schedule->costs);
-    schedule->costs = costs.rows;
-    priced->unit_ns = costs.unit_ns;
-    if (pricing->cluster || !costs.has_latency)
-        return true;
-    priced->network = network_uniform(schedule->ranks, (struct link){ .latency_ns = costs.latency_ns }, error);
-    return priced->network != NULL;
-}
-
-static bool set_links(const struct weir_pricing *pricing, struct priced *priced, struct error *error)
-{
-    if (!pricing->cluster)
-        return true;
-    struct cluster *cluster = given_cluster(pricing->cluster, 0, error);
-    priced->network = cluster ? cluster_network_by_rank(cluster, priced->schedule->ranks, error) : NULL;
+    struct costs costs = { .rows = NULL };
+    bool good = !given->costs || spread_costs(given, priced->schedule->stages, &costs, error);
+    struct cluster *cluster = good && given->cluster ? given_cluster(given->cluster, 0, error) : NULL;
+    const struct pricing pricing = { given->costs ? &costs : NULL, kept_of(given), cluster };
+    good = good && (cluster || !given->cluster) && priced_set(priced, &pricing, error);
     cluster_free(cluster);
-    return priced->network != NULL;
+    costs_clear(&costs);
+    return good;
 }
 
 bool price(const struct schedule *schedule, const struct weir_pricing *pricing, bool is_order, struct priced *priced,
@@ -67,29 +51,17 @@ bool price(const struct schedule *schedule, const struct weir_pricing *pricing, 
         .schedule = is_order && schedule->lowered ? schedule_without_messages(schedule, error)
                                                   : schedule_copy(schedule, error),
     };
-    if (priced->schedule
-        && (!pricing || (set_costs(pricing, priced, error) && set_links(pricing, priced, error))))
+    if (priced->schedule && (!pricing || set_prices(pricing, priced, error)))
         return true;
     priced_clear(priced);
     return false;
 }
 
-bool limit_memory(struct priced *priced, uint64_t bytes, struct error *error)
+bool price_times(const struct schedule *schedule, const struct weir_pricing *pricing, struct priced *priced,
+                 struct error *error)
 {
-    if (!priced->schedule->costs)
-        return error_set(error, "memory: says nothing of a schedule without costs");
-    priced->limit_bytes = calloc(priced->schedule->ranks, sizeof *priced->limit_bytes);
-    if (!priced->limit_bytes)
-        return error_no_memory(error, "the limits of a schedule");
-    for (uint32_t rank = 0; rank < priced->schedule->ranks; rank++)
-        priced->limit_bytes[rank] = bytes;
-    return true;
-}
-
-void priced_clear(struct priced *priced)
-{
-    schedule_free(priced->schedule);
-    network_free(priced->network);
-    free(priced->limit_bytes);
-    *priced = (struct priced){ .schedule = NULL };
+    if (!price(schedule, pricing, false, priced, error))
+        return false;
+    return priced->schedule->costs
+        || error_set(error, "the schedule has no costs: give F,I,W,C or a document of them");
 }

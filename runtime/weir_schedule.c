@@ -128,14 +128,14 @@ static bool check(const struct schedule *schedule, const struct weir_checking *c
     if (!given_choice(checking->receives, "receives", receives_names, &receives, error)
         || !price(schedule, checking->pricing, checking->receives != NULL, &priced, error))
         return false;
-    bool good = checking->memory_bytes == 0 || limit_memory(&priced, checking->memory_bytes, error);
+    bool good = checking->memory_bytes == 0 || priced_limit_memory(&priced, checking->memory_bytes, error);
     const struct check_request request = {
         .capacity = checking->buffered_sends,
         .grouped = checking->grouped,
         .receives = (enum receives)receives,
         .shared = checking->shared_channels,
         .most_in_group = NCCL_MOST_IN_GROUP,
-        .limit_bytes = priced.limit_bytes,
+        .limit_bytes = priced.capacity_bytes,
         .network = priced.network,
     };
     good = good && schedule_check_as(priced.schedule, &request, &result, error);

@@ -1,8 +1,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "partitioner/cost/predict.h"
-#include "runtime/weir_handles.h"
 #include "runtime/weir_pricing.h"
 #include "schedules/pictures/timeline_html.h"
 #include "schedules/simulation_table.h"
@@ -24,27 +22,20 @@ static struct weir_simulation *finish(struct weir_simulation *simulation, bool g
                                       struct weir_error *error)
 {
     if (good
-        && schedule_simulate(simulation->schedule, NULL, simulation->network, &simulation->simulation, NULL, reason))
+        && schedule_simulate(simulation->priced.schedule, NULL, simulation->priced.network, &simulation->simulation,
+                             NULL, reason)
+        && simulation_fits_document(&simulation->simulation, reason))
         return simulation;
     weir_simulation_free(simulation);
     tell(error, reason);
     return NULL;
 }
 
-struct weir_simulation *weir_plan_simulate(const struct weir_plan *handle, struct weir_error *error)
+struct weir_simulation *weir_plan_simulate(const struct weir_plan *plan, struct weir_error *error)
 {
     struct error reason = { 0 };
-    const struct plan *plan = handle->plan;
     struct weir_simulation *simulation = create(&reason);
-    bool good = simulation != NULL;
-    if (good) {
-        simulation->schedule = plan_schedule(plan, plan->micro_batches, true, &reason);
-        simulation->network = simulation->schedule ? plan_network(plan, &reason) : NULL;
-        simulation->capacity_bytes = simulation->network ? plan_capacities(plan, &reason) : NULL;
-        good = simulation->capacity_bytes
-            && (plan->weights == WEIGHTS_FLUSH
-                || plan_time(plan, simulation->network, &simulation->steady_ns, &reason));
-    }
+    const bool good = simulation && priced_of_plan(plan->plan, true, &simulation->priced, &reason);
     return finish(simulation, good, &reason, error);
 }
 
@@ -52,16 +43,8 @@ struct weir_simulation *weir_schedule_simulate(const struct weir_schedule *sched
                                                struct weir_error *error)
 {
     struct error reason = { 0 };
-    struct priced priced = { .schedule = NULL };
     struct weir_simulation *simulation = create(&reason);
-    bool good = simulation && price(schedule->schedule, pricing, false, &priced, &reason);
-    if (good) {
-        simulation->schedule = priced.schedule;
-        simulation->network = priced.network;
-        simulation->unit_ns = priced.unit_ns;
-        good = priced.schedule->costs
-            || error_set(&reason, "the schedule has no costs: give F,I,W,C or a document of them");
-    }
+    const bool good = simulation && price_times(schedule->schedule, pricing, &simulation->priced, &reason);
     return finish(simulation, good, &reason, error);
 }
 
@@ -69,9 +52,7 @@ void weir_simulation_free(struct weir_simulation *simulation)
 {
     if (!simulation)
         return;
-    schedule_free(simulation->schedule);
-    network_free(simulation->network);
-    free(simulation->capacity_bytes);
+    priced_clear(&simulation->priced);
     simulation_clear(&simulation->simulation);
     free(simulation);
 }
@@ -81,14 +62,15 @@ void weir_simulation_free(struct weir_simulation *simulation)
 char *weir_simulation_document(const struct weir_simulation *simulation, struct weir_error *error)
 {
     struct text text = { 0 };
-    simulation_write(&simulation->simulation, simulation->schedule, &text);
+    simulation_write(&simulation->simulation, simulation->priced.schedule, &text);
     return hand_text(&text, error);
 }
 
 char *weir_simulation_text(const struct weir_simulation *simulation, struct weir_error *error)
 {
-    const struct simulation_shown shown = { &simulation->simulation, simulation->schedule, simulation->unit_ns,
-                                            simulation->steady_ns, simulation->capacity_bytes };
+    const struct priced *priced = &simulation->priced;
+    const struct simulation_shown shown = { &simulation->simulation, priced->schedule, priced->unit_ns,
+                                            priced->steady_ns, priced->capacity_bytes };
     struct text text = { 0 };
     simulation_print(&shown, &text);
     text_add(&text, "\n");
@@ -112,10 +94,10 @@ static bool draw(const struct weir_simulation *of, const struct weir_drawing *dr
     uint64_t *peaks;
     if (!simulation_peaks(&of->simulation, &peaks, error))
         return false;
-    simulation_title(of->schedule, title, sizeof title);
+    simulation_title(of->priced.schedule, title, sizeof title);
     const struct text_chart chart = { .width = drawing->columns ? drawing->columns : USUAL_COLUMNS,
                                       .ascii = drawing->ascii, .colours = drawing->colours, .sides = true,
-                                      .peak_bytes = peaks, .unit_ns = of->unit_ns };
+                                      .peak_bytes = peaks, .unit_ns = of->priced.unit_ns };
     const struct svg_chart svg = { title, drawing->messages, peaks };
     bool good = true;
     switch (drawing->picture) {
@@ -147,7 +129,8 @@ char *weir_simulation_draw(const struct weir_simulation *simulation, const struc
     struct text text = { 0 };
     struct simulation again = { 0 };
     struct timeline timeline = { .wants_levels = drawing->picture == WEIR_PAGE || drawing->picture == WEIR_TRACE };
-    const bool good = schedule_simulate(simulation->schedule, NULL, simulation->network, &again, &timeline, &reason)
+    const bool good = schedule_simulate(simulation->priced.schedule, NULL, simulation->priced.network, &again,
+                                        &timeline, &reason)
                    && draw(simulation, drawing, &timeline, &text, &reason);
     simulation_clear(&again);
     timeline_clear(&timeline);

@@ -200,6 +200,14 @@ bool costs_spread(struct costs *costs, uint32_t stages, struct error *error)
     return true;
 }
 
+void costs_keep(struct cost_row *rows, uint32_t stages, const struct kept_bytes *kept)
+{
+    for (uint32_t stage = 0; stage < stages && kept->has_forward; stage++)
+        rows[stage].kept_forward_bytes = kept->forward_bytes;
+    for (uint32_t stage = 0; stage < stages && kept->has_weight; stage++)
+        rows[stage].kept_weight_bytes = kept->weight_bytes;
+}
+
 // Exact: a unit divides a power of ten.
 const char *costs_format(uint64_t unit_ns, uint64_t ns, char *buffer)
 {

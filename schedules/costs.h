@@ -30,6 +30,14 @@ void costs_clear(struct costs *costs);
 // Makes a row for each stage of the one row for all. Fails if there are rows for another number of stages.
 bool costs_spread(struct costs *costs, uint32_t stages, struct error *error);
 
+// Bytes that every stage keeps of a micro-batch, after F and after I, in place of what its row says. What is not given
+// stays as it is.
+struct kept_bytes {
+    bool has_forward, has_weight;
+    uint64_t forward_bytes, weight_bytes;
+};
+void costs_keep(struct cost_row *rows, uint32_t stages, const struct kept_bytes *kept);
+
 // "2.5": a time in these units, or, where they have names, as time_format() writes it.
 const char *costs_format(uint64_t unit_ns, uint64_t ns, char *buffer);
 

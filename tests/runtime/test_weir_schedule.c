@@ -196,6 +196,36 @@ static void costs_are_refused_in_words(void **state)
     weir_schedule_free(schedule);
 }
 
+// Bytes alone are enough to ask for peaks.
+static void what_is_kept_needs_no_times(void **state)
+{
+    (void)state;
+    struct weir_error error = { 0 };
+    const struct weir_pricing pricing = { .kept_forward_bytes = 100 };
+    struct weir_schedule *schedule = generated("gpipe", 2, 3);
+    struct weir_simulation *simulation = weir_schedule_simulate(schedule, &pricing, &error);
+    assert_good(simulation, error);
+    char *document = weir_simulation_document(simulation, &error);
+    assert_non_null(strstr(document, "\"iteration_ns\": 0,"));
+    assert_non_null(strstr(document, "\"live_peak_bytes\": 300,"));
+    weir_text_free(document);
+    weir_simulation_free(simulation);
+    weir_schedule_free(schedule);
+}
+
+static void what_no_document_can_hold_is_refused(void **state)
+{
+    (void)state;
+    struct weir_error error = { 0 };
+    const struct weir_pricing pricing = { .costs = "9000000s,1s,1s,0us" };
+    struct weir_schedule *schedule = generated("gpipe", 2, 3);
+    assert_null(weir_schedule_simulate(schedule, &pricing, &error));
+    assert_error(error, "an iteration takes more than 2^53 - 1 ns, 104 days: its costs or the cluster's latency are too "
+                        "high");
+    assert_int_equal(error.code, 2);
+    weir_schedule_free(schedule);
+}
+
 static void a_simulation_is_drawn(void **state)
 {
     (void)state;
@@ -279,6 +309,8 @@ int main(void)
         cmocka_unit_test(a_schedule_takes_what_the_formula_says),
         cmocka_unit_test(a_plans_schedule_takes_what_the_plan_does),
         cmocka_unit_test(costs_are_refused_in_words),
+        cmocka_unit_test(what_is_kept_needs_no_times),
+        cmocka_unit_test(what_no_document_can_hold_is_refused),
         cmocka_unit_test(a_simulation_is_drawn),
         cmocka_unit_test(an_order_has_a_bound),
         cmocka_unit_test(a_search_that_cannot_be_is_refused),
