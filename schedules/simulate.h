@@ -82,6 +82,10 @@ struct bubble bubble_of(uint64_t iteration_ns, const struct rank_result *per_ran
 // Whether its numbers are such as documents and charts hold: up to 2^53 - 1.
 bool simulation_fits_document(const struct simulation *simulation, struct error *error);
 
+// "bubble": {...}, as every document has the four.
+struct json_writer;
+void bubble_write(const struct bubble *bubble, struct json_writer *writer);
+
 // The document of `weir simulate --json`.
 void simulation_write(const struct simulation *simulation, const struct schedule *schedule, struct text *text);
 

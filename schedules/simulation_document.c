@@ -14,7 +14,7 @@ bool simulation_fits_document(const struct simulation *simulation, struct error 
     return true;
 }
 
-static void write_bubble(struct json_writer *writer, const struct bubble *bubble)
+void bubble_write(const struct bubble *bubble, struct json_writer *writer)
 {
     json_begin_object(writer, "bubble", JSON_INLINE);
     json_put_fraction(writer, "makespan", bubble->makespan);
@@ -111,7 +111,7 @@ void simulation_write_with(const struct simulation *simulation, const struct sch
     json_put_string(&writer, "weights", weights_names[schedule->weights]);
     json_put_u64(&writer, "iteration_ns", simulation->iteration_ns);
     json_put_u64(&writer, "max_span_ns", simulation->max_span_ns);
-    write_bubble(&writer, &simulation->bubble);
+    bubble_write(&simulation->bubble, &writer);
     write_critical_path(&writer, &simulation->critical_path);
     write_ranks(&writer, simulation);
     if (extras->lanes)

@@ -58,12 +58,7 @@ static void write_predicted(struct json_writer *writer, const struct plan *plan)
 {
     json_begin_object(writer, "predicted", JSON_LINES);
     json_put_u64(writer, "iteration_ns", plan->iteration_ns);
-    json_begin_object(writer, "bubble", JSON_INLINE);
-    json_put_fraction(writer, "makespan", plan->bubble.makespan);
-    json_put_fraction(writer, "overhead", plan->bubble.overhead);
-    json_put_fraction(writer, "span", plan->bubble.span);
-    json_put_fraction(writer, "zb_rate", plan->bubble.zb_rate);
-    json_close(writer);
+    bubble_write(&plan->bubble, writer);
     json_put_u64(writer, "bottleneck_stage", plan->bottleneck_stage);
     json_close(writer);
 }

@@ -7,12 +7,7 @@ static void write_side(struct json_writer *writer, const char *key, const struct
 {
     json_begin_object(writer, key, JSON_LINES);
     json_put_u64(writer, "iteration_ns", iteration_ns);
-    json_begin_object(writer, "bubble", JSON_INLINE);
-    json_put_fraction(writer, "makespan", simulation->bubble.makespan);
-    json_put_fraction(writer, "overhead", simulation->bubble.overhead);
-    json_put_fraction(writer, "span", simulation->bubble.span);
-    json_put_fraction(writer, "zb_rate", simulation->bubble.zb_rate);
-    json_close(writer);
+    bubble_write(&simulation->bubble, writer);
     json_close(writer);
 }
 
