@@ -75,15 +75,11 @@ static const struct argp argp = {
 
 static bool refine(const struct given *given, const struct deviation *deviation, struct text *text, struct error *error)
 {
-    const unsigned asked = BELONGS_BY_MODEL | BELONGS_BY_PROFILE;
     struct plan *plan = plan_load(given->subject.file, error);
     struct profile *profile = plan ? plan_profile(given->profile, error) : NULL;
-    bool good = profile && plan_use(plan, given->subject.file, (struct plan_company){ profile->model, profile->hash },
-                                    asked, BELONGS_BY_MODEL, error);
-    if (good && !profile_refine(profile, plan, deviation->rows, deviation->row_count, error)) {
+    const bool good = profile && profile_refine(profile, plan, deviation->rows, deviation->row_count, error);
+    if (profile && !good)
         command_name_files(error, given->subject.file, given->profile);
-        good = false;
-    }
     if (good)
         profile_write(profile, text);
     profile_free(profile);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/json.h"
+#include "partitioner/evaluate/belonging.h"
 
 __extension__ typedef unsigned __int128 wide;
 
@@ -150,8 +151,13 @@ static bool note(struct profile *profile, const struct plan *plan, struct error 
 bool profile_refine(struct profile *profile, const struct plan *plan, const struct deviation_row *rows,
                     size_t row_count, struct error *error)
 {
+    const struct plan_company with = { profile->model, profile->hash };
+    const unsigned asked = BELONGS_BY_MODEL | BELONGS_BY_PROFILE;
     const uint64_t before_ns = sum_of_layers(profile);
     const char *of_what;
+    struct text said = { 0 };  // nothing: all that is asked is refused
+    if (!plan_belongs(plan, with, asked, asked, &said, error))
+        return false;
     for (uint32_t s = 0; s < plan->stage_count; s++) {
         const struct scales scales = stage_scales(&plan->stages[s].costs, s, rows, row_count);
         if (!scale_stage(profile, plan, s, &scales, error))

@@ -10,8 +10,8 @@
 #include "schedules/compare/deviation.h"
 
 // Scales the profile's times by these rows (of B, or of I and W). What a stage did in groups only, or was planned to
-// take no time, stays as it is. The profile's notes say so, and its hash is new. Refuses a plan with layers that the
-// profile has not.
+// take no time, stays as it is. The profile's notes say so, and its hash is new. Refuses a plan that was made of another
+// profile, or of this one before it was refined: what was planned is then not what these times gave.
 bool profile_refine(struct profile *profile, const struct plan *plan, const struct deviation_row *rows,
                     size_t row_count, struct error *error);
 

@@ -40,3 +40,4 @@ try 1f1b.json slow_stage.trace.json --cost 1us,1us,1us,1us --iteration all
 try 1f1b.json 1f1b.json --cost 1us,1us,1us,1us
 try plan.json run.trace.json --refine profile.json
 try 1f1b.json slow_stage.trace.json --cost planned.json --refine profile.json -o refined.json
+try plan.json run.trace.json --refine refined.json -o again.json | sed -E 's/[0-9a-f]{32}/HASH/g'

@@ -1,5 +1,6 @@
 #include "partitioner/evaluate/refine.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -119,9 +120,28 @@ static void the_profile_says_that_it_was_scaled(void **state)
     const struct sums first = sum_stage(&given, 0), second = sum_stage(&given, 1);
     assert_int_equal(given.profile->source.sum_ns,
                      first.forward_ns + first.backward_ns + second.forward_ns + second.backward_ns);
+    memcpy(given.plan->profile_hash, given.profile->hash, sizeof given.profile->hash);
     given.plan->stages[1].layers[0][0] = '?';
     assert_false(profile_refine(given.profile, given.plan, &row, 1, &error));
     assert_non_null(strstr(error.text, "which the profile has not"));
+    clear(&given);
+}
+
+// It would be scaled once more by what it has been scaled by already.
+static void a_plan_from_before_is_refused(void **state)
+{
+    (void)state;
+    struct given given = plan_of("1f1b");
+    const struct deviation_row row = { 0, ACTION_F, 4, given.plan->stages[0].costs.forward_ns, 9000 };
+    struct error error = { 0 };
+    char sentence[200];
+    refine(&given, &row, 1);
+    snprintf(sentence, sizeof sentence, "the plan was made of the profile %s, and this is %s",
+             given.plan->profile_hash, given.profile->hash);
+    assert_false(profile_refine(given.profile, given.plan, &row, 1, &error));
+    assert_error(error, sentence);
+    assert_int_equal(error.kind, ERROR_INPUT);
+    assert_int_equal(sum_stage(&given, 0).forward_ns, 9000);
     clear(&given);
 }
 
@@ -143,6 +163,7 @@ int main(void)
         cmocka_unit_test(halves_of_a_backward_have_scales_of_their_own),
         cmocka_unit_test(running_layers_again_is_no_part_of_a_backward),
         cmocka_unit_test(the_profile_says_that_it_was_scaled),
+        cmocka_unit_test(a_plan_from_before_is_refused),
         cmocka_unit_test(what_is_too_long_is_refused),
     };
     return cmocka_run_group_tests_name("refine", tests, NULL, NULL);
