@@ -369,6 +369,38 @@ char *weir_simulation_draw(const struct weir_simulation *simulation, const struc
                            struct weir_error *error);
 void weir_simulation_free(struct weir_simulation *simulation);
 
+// --- comparisons: a run that was measured against what was planned --------------------
+
+// A run, as a profiler has recorded it: docs/formats/trace.md.
+struct weir_traces {
+    const char *const *files;  // of PyTorch's profiler or of Weir, packed by gzip or not: of all ranks, or a file each
+    size_t count;
+    bool has_iteration;
+    uint32_t iteration;        // which, from 0; usual, without has_iteration: the last that is whole
+};
+
+struct weir_comparison;
+
+// Why the run took longer than planned, or less long: each cause by what it explains of the iteration. `pricing` is as
+// of weir_schedule_simulate(). Code 2, with the first action that only one of the two has, where the run is of other
+// work. The plan must outlive the comparison; the schedule and the files need not.
+struct weir_comparison *weir_plan_compare(const struct weir_plan *plan, const struct weir_traces *traces,
+                                          struct weir_error *error);
+struct weir_comparison *weir_schedule_compare(const struct weir_schedule *schedule, const struct weir_pricing *pricing,
+                                              const struct weir_traces *traces, struct weir_error *error);
+
+// The document "weir.comparison" (docs/formats/comparison.md); the same for people; and what was left out of the traces
+// and may surprise, a line each, which may be none.
+char *weir_comparison_document(const struct weir_comparison *comparison, struct weir_error *error);
+char *weir_comparison_text(const struct weir_comparison *comparison, struct weir_error *error);
+char *weir_comparison_notes(const struct weir_comparison *comparison, struct weir_error *error);
+void weir_comparison_free(struct weir_comparison *comparison);
+
+// The profile, of which the plan that was run is, with the times of each stage's layers scaled to what its actions
+// took: what to plan by next. Code 2 where the plan is of another profile, or a schedule was compared.
+struct weir_profile *weir_profile_refine(const struct weir_profile *profile, const struct weir_comparison *comparison,
+                                         struct weir_error *error);
+
 // --- running -------------------------------------------------------------------------
 
 struct weir_runtime;

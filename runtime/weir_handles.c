@@ -69,6 +69,25 @@ struct weir_schedule *wrap_schedule(struct schedule *schedule, const struct erro
     return handle;
 }
 
+struct profile *copy_profile(const struct profile *profile, struct error *error)
+{
+    struct text text = { 0 };
+    profile_write(profile, &text);
+    struct profile *copy =
+        text_ok(&text, "a profile", error) ? profile_read(text.data, text.length, "the profile", error) : NULL;
+    text_clear(&text);
+    return copy;
+}
+
+struct plan *copy_plan(const struct plan *plan, struct error *error)
+{
+    struct text text = { 0 };
+    plan_write(plan, &text);
+    struct plan *copy = text_ok(&text, "a plan", error) ? plan_read(text.data, text.length, "the plan", error) : NULL;
+    text_clear(&text);
+    return copy;
+}
+
 // --- texts -------------------------------------------------------------------------
 
 char *hand_text(struct text *text, struct weir_error *error)

@@ -31,6 +31,10 @@ struct weir_profile *wrap_profile(struct profile *profile, const struct error *r
 struct weir_plan *wrap_plan(struct plan *plan, const struct error *reason, struct weir_error *error);
 struct weir_schedule *wrap_schedule(struct schedule *schedule, const struct error *reason, struct weir_error *error);
 
+// Once more, by its document.
+struct profile *copy_profile(const struct profile *profile, struct error *error);
+struct plan *copy_plan(const struct plan *plan, struct error *error);
+
 // A text for the caller, or to a file. Both take it, whole or not.
 char *hand_text(struct text *text, struct weir_error *error);
 bool save_text(struct text *text, const char *path, struct weir_error *error);

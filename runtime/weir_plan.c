@@ -238,16 +238,6 @@ static struct sweep *run_sweep(const struct weir_sweeping *sweeping, const struc
     return sweep_run(&request, error);
 }
 
-// The plan of a row, once more for the caller.
-static struct plan *copy_plan(const struct plan *plan, struct error *error)
-{
-    struct text text = { 0 };
-    plan_write(plan, &text);
-    struct plan *copy = text_ok(&text, "a plan", error) ? plan_read(text.data, text.length, "the plan", error) : NULL;
-    text_clear(&text);
-    return copy;
-}
-
 static bool hand_best(const struct sweep *sweep, struct weir_plan **best, struct weir_error *error)
 {
     const struct sweep_row *row = best ? sweep_best_plan(sweep) : NULL;

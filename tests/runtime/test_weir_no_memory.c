@@ -1,15 +1,14 @@
 // Whatever allocation fails in a call of a binding's, it gives what it gives with more memory, or nothing and the
 // sentence that memory is missing.
-#include <stdio.h>
-
 #include "tests/failing_between.h"
-#include "tests/runtime/written_profile.h"
+#include "tests/runtime/measured_trace.h"
 
 // What all calls begin with, made with all memory.
 static struct weir_profile *profile;
 static struct weir_plan *plan;
 static struct weir_schedule *schedule;
 static char *profile_text, *plan_text, *schedule_text;
+static char trace_file[] = "/tmp/weir-run-XXXXXX";
 
 static int begin(void **state)
 {
@@ -23,12 +22,14 @@ static int begin(void **state)
     plan_text = weir_plan_document(plan, &error);
     schedule_text = weir_schedule_document(schedule, &error);
     assert_good(profile_text && plan_text && schedule_text, error);
+    write_trace(plan, 1, trace_file);
     return 0;
 }
 
 static int end(void **state)
 {
     (void)state;
+    unlink(trace_file);
     weir_text_free(profile_text), weir_text_free(plan_text), weir_text_free(schedule_text);
     weir_schedule_free(schedule);
     weir_plan_free(plan);
@@ -175,6 +176,47 @@ static char *search(struct weir_error *error)
     return text;
 }
 
+static struct weir_comparison *compared(struct weir_error *error)
+{
+    const struct weir_traces traces = { .files = (const char *const[]){ trace_file }, .count = 1 };
+    return weir_plan_compare(plan, &traces, error);
+}
+
+static char *compare_document(struct weir_error *error)
+{
+    struct weir_comparison *comparison = compared(error);
+    char *text = comparison ? weir_comparison_document(comparison, error) : NULL;
+    weir_comparison_free(comparison);
+    return text;
+}
+
+static char *compare_text(struct weir_error *error)
+{
+    const struct weir_traces traces = { .files = (const char *const[]){ trace_file }, .count = 1 };
+    struct weir_comparison *comparison = weir_schedule_compare(schedule, &pricing, &traces, error);
+    char *text = comparison ? weir_comparison_text(comparison, error) : NULL;
+    weir_comparison_free(comparison);
+    return text;
+}
+
+static char *compare_notes(struct weir_error *error)
+{
+    struct weir_comparison *comparison = compared(error);
+    char *text = comparison ? weir_comparison_notes(comparison, error) : NULL;
+    weir_comparison_free(comparison);
+    return text;
+}
+
+static char *refine(struct weir_error *error)
+{
+    struct weir_comparison *comparison = compared(error);
+    struct weir_profile *refined = comparison ? weir_profile_refine(profile, comparison, error) : NULL;
+    char *text = refined ? weir_profile_document(refined, error) : NULL;
+    weir_profile_free(refined);
+    weir_comparison_free(comparison);
+    return text;
+}
+
 static struct call calls[] = {
     { "reading_a_profile", read_profile }, { "showing_a_profile", show_profile },
     { "judging_a_profile", lint_profile }, { "reading_a_plan", read_plan },
@@ -184,6 +226,8 @@ static struct call calls[] = {
     { "drawing_a_chart", draw_chart },     { "drawing_an_svg", draw_svg },
     { "drawing_a_page", draw_page },       { "drawing_a_trace", draw_trace },
     { "showing_a_simulation", show_simulation }, { "searching", search },
+    { "comparing", compare_document },     { "showing_a_comparison", compare_text },
+    { "noting_what_was_left_out", compare_notes }, { "refining", refine },
 };
 
 // Each of the first allocations, then some of the others; that one alone, and all from there on.
