@@ -1,9 +1,12 @@
 """Profiles, plans, schedules, simulations and sweeps, as a user of the package meets them."""
 
 import copy
+import gc
+import gzip
 import io
 import json
 import os
+import pathlib
 import pickle
 import re
 import subprocess
@@ -267,6 +270,100 @@ class Pictures(Case):
             self.run_of().show()
         self.assertEqual(len(shown), 1)
         self.assertTrue(shown[0].startswith('<svg'))
+
+
+class Comparisons(Case):
+    """Runs are simulated ones, by traces that Weir itself draws, whose stage 1 is made slow."""
+
+    def run_of(self, plan, slowness=1):
+        """The trace's text, with forwards of stage 1 this many times as long."""
+        order = plan.schedule().document
+        order['costs'][1]['forward_ns'] *= slowness
+        return weir.Schedule.from_json(json.dumps(order)).simulate(cluster=CLUSTER).trace()
+
+    def setUp(self):
+        self.profile = profile()
+        self.plan = weir.partition(self.profile, CLUSTER, schedule='1f1b', micro_batches=8)
+        for name, slowness in (('as_planned.json', 1), ('slow.json', 3)):
+            with open(name, 'w', encoding='utf-8') as file:
+                file.write(self.run_of(self.plan, slowness))
+
+    def test_a_run_as_planned_has_no_causes(self):
+        found = weir.compare(self.plan, 'as_planned.json')
+        self.assertEqual(found.causes, [])
+        document = found.document
+        self.assertEqual(document['measured']['iteration_ns'], self.plan.document['predicted']['iteration_ns'])
+        self.assertEqual(document['predicted'], document['measured'])
+
+    def test_the_slow_stage_comes_first_and_the_command_says_the_same(self):
+        self.plan.save('plan.json')
+        found = weir.compare(self.plan, 'slow.json')
+        self.assertEqual((found.causes[0]['cause'], found.causes[0]['stage']), ('stage', 1))
+        self.assertEqual(found.causes[0]['iteration_ns'], found.document['measured']['iteration_ns'])
+        self.assertEqual(found.json(), weir_says('compare', 'plan.json', 'slow.json', '--json'))
+        self.assertEqual(found.text(), weir_says('compare', 'plan.json', 'slow.json'))
+        self.assertEqual(str(found), found.text())
+        self.assertRegex(repr(found), r'<weir.Comparison: .* ms predicted, .* ms measured, mostly by stage>')
+        self.assertTrue(any(note.startswith('left out: ') for note in found.notes), found.notes)
+
+    def test_files_are_packed_or_not_and_of_all_ranks_or_of_each(self):
+        with open('slow.json', 'rb') as file, gzip.open('slow.json.gz', 'wb') as packed:
+            packed.write(file.read())
+        with open('slow.json', encoding='utf-8') as file:
+            events = json.load(file)['traceEvents']
+        for rank in range(2):
+            with open(f'rank{rank}.json', 'w', encoding='utf-8') as file:
+                json.dump([event for event in events if event['pid'] == rank and event['ph'] in 'XMC'], file)
+        whole = weir.compare(self.plan, 'slow.json')
+        self.assertEqual(weir.compare(self.plan, pathlib.Path('slow.json.gz')), whole)
+        self.assertEqual(weir.compare(self.plan, (f'rank{rank}.json' for rank in range(2)), iteration=0), whole)
+
+    def test_a_schedule_is_given_its_costs(self):
+        order = weir.schedule('gpipe', ranks=2, micro_batches=3)
+        with open('gpipe.json', 'w', encoding='utf-8') as file:
+            file.write(order.simulate('2us,1us,1us,0us').trace())
+        found = weir.compare(order, 'gpipe.json', cost='1us,1us,1us,0us')
+        self.assertEqual(found.document['predicted']['iteration_ns'], 3000 * 4)
+        self.assertEqual({cause['cause'] for cause in found.causes}, {'stage'})
+        self.refuses('the schedule has no costs: give F,I,W,C or a document of them', 2, weir.compare, order,
+                     'gpipe.json')
+        self.refuses('a plan brings its own costs and cluster: leave cost, overlapped, keep and cluster out', 2,
+                     weir.compare, self.plan, 'slow.json', cost='1us,1us,1us,0us')
+
+    def test_the_next_plan_gives_the_slow_stage_less(self):
+        refined = self.profile.refine(self.plan, 'slow.json')
+        was, now = (sum(layer['forward_ns'] for layer in made.document['layers'] if layer['name'] in
+                        self.plan.document['stages'][1]['layers']) for made in (self.profile, refined))
+        self.assertEqual(now, 3 * was)
+        again = weir.partition(refined, CLUSTER, schedule='1f1b', micro_batches=8)
+        self.assertLess(len(again.document['stages'][1]['layers']), len(self.plan.document['stages'][1]['layers']))
+        self.assertEqual(self.profile.json(), profile().json())
+        self.refuses(re.compile('^the plan was made of the profile [0-9a-f]{32}, and this is [0-9a-f]{32}$'), 2,
+                     refined.refine, self.plan, 'slow.json')
+        self.refuses('the comparison is of a schedule, which has no layers: compare a plan with the run', 2,
+                     self.profile.refine, self.plan.schedule(), 'slow.json')
+
+    def test_what_cannot_be_compared_is_a_sentence(self):
+        shorter = weir.partition(self.profile, CLUSTER, schedule='1f1b', micro_batches=4)
+        for sentence, planned, traces, options in (
+            ('slow.json: 0F4 on rank 0 is in the measured run only: the two do not do the same work', shorter,
+             'slow.json', {}),
+            ('nowhere.json: cannot be read: No such file or directory', self.plan, ['nowhere.json'], {}),
+            ('traces: are missing: give the file of a run, or one for each rank', self.plan, [], {}),
+            ('slow.json: has iterations 0 to 0, not 5', self.plan, 'slow.json', {'iteration': 5}),
+            ('iteration: -1 is not between 0 and 4294967295', self.plan, 'slow.json', {'iteration': -1}),
+        ):
+            with self.subTest(sentence):
+                self.refuses(sentence, 2, weir.compare, planned, traces, **options)
+        with self.assertRaisesRegex(TypeError, 'a weir.Plan or a weir.Schedule is wanted, not 12'):
+            weir.compare(12, 'slow.json')
+
+    def test_a_comparison_outlives_the_name_of_its_plan(self):
+        found = weir.compare(weir.Plan.from_json(self.plan.json()), 'slow.json')
+        gc.collect()
+        self.assertEqual(found.json(), weir.compare(self.plan, 'slow.json').json())
+        with self.assertRaisesRegex(TypeError, 'a comparison is written, and not read'):
+            pickle.dumps(found)
 
 
 class Sweeps(Case):

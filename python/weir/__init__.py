@@ -13,11 +13,12 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from .documents import (Explanation, Plan, Profile, Schedule, Simulation, Sweep, partition, schedule, search, sweep)
+from .documents import (Comparison, Explanation, Plan, Profile, Schedule, Simulation, Sweep, compare, partition,
+                        schedule, search, sweep)
 from .library import WeirError, version as _version
 
-__all__ = ['Explanation', 'Plan', 'Profile', 'Schedule', 'Simulation', 'Sweep', 'WeirError', 'partition', 'profile',
-           'schedule', 'search', 'sweep']
+__all__ = ['Comparison', 'Explanation', 'Plan', 'Profile', 'Schedule', 'Simulation', 'Sweep', 'WeirError', 'compare',
+           'partition', 'profile', 'schedule', 'search', 'sweep']
 __version__ = _version()
 
 

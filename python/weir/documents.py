@@ -16,8 +16,8 @@ from . import library
 from .library import (Progress, WeirError, call, encode, numbers, run, run_answer, size, take_text, time_ns,
                       whole)
 
-__all__ = ['Explanation', 'Plan', 'Profile', 'Schedule', 'Simulation', 'Sweep', 'partition', 'schedule', 'search',
-           'sweep']
+__all__ = ['Comparison', 'Explanation', 'Plan', 'Profile', 'Schedule', 'Simulation', 'Sweep', 'compare', 'partition',
+           'schedule', 'search', 'sweep']
 
 Path = Union[str, 'os.PathLike[str]']
 Size = Union[int, str]
@@ -93,6 +93,16 @@ class Profile(_Document):
     def lint(self) -> list[str]:
         """What looks wrong, a sentence each; "untrusted" in it means that no plan made of it can be believed."""
         return take_text(call('profile_lint', self)).splitlines()
+
+    def refine(self, plan: 'Plan', traces: Union[Path, Iterable[Path]], *,
+               iteration: Optional[int] = None) -> 'Profile':
+        """This profile with the times of each stage's layers scaled to what a run of its plan took, for the next plan.
+
+        `plan` is one that was made of this very profile: the next one is made of the refined, and refines that.
+        `traces` and `iteration` as compare() takes them, which says how far the two were apart. Layers of a stage are
+        scaled alike, forwards and backwards apart; what a stage did not show by itself stays as it is.
+        """
+        return Profile(call('profile_refine', self, compare(plan, traces, iteration=iteration)))
 
     def __repr__(self) -> str:
         document = self.document
@@ -325,6 +335,42 @@ class Simulation(_Shown, _Written):
                 f'{document["iteration_ns"] / 1e6:.3f} ms, bubble {100 * document["bubble"]["makespan"]:.1f} %>')
 
 
+class Comparison(_Written):
+    """A run against its plan: the document "weir.comparison" (docs/formats/comparison.md)."""
+
+    kind = 'comparison'
+
+    def __init__(self, address: int, plan: Optional[Plan]) -> None:
+        super().__init__(address)
+        self._plan = plan  # which the library does not copy
+
+    def text(self) -> str:
+        """Iteration, bubbles and peaks as predicted and as measured, actions per stage and kind, and the causes."""
+        return take_text(call('comparison_text', self))
+
+    @property
+    def causes(self) -> list[dict[str, Any]]:
+        """What explains the difference, most first: `cause` is stage, link, order, noise or gaps.
+
+        `iteration_ns` is what the iteration takes with the measured values of this cause alone; causes overlap.
+        """
+        return self.document['causes']
+
+    @property
+    def notes(self) -> list[str]:
+        """What was left out of the traces and what may surprise, a sentence each."""
+        return take_text(call('comparison_notes', self)).splitlines()
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def __repr__(self) -> str:
+        document = self.document
+        predicted, measured = (document[side]['iteration_ns'] / 1e6 for side in ('predicted', 'measured'))
+        first = f', mostly by {document["causes"][0]["cause"]}' if document['causes'] else ''
+        return f'<weir.Comparison: {predicted:.3f} ms predicted, {measured:.3f} ms measured{first}>'
+
+
 class Explanation:
     """Why a plan is not faster: the document "weir.explanation" (docs/formats/explanation.md)."""
 
@@ -419,6 +465,29 @@ def partition(profile: Profile, cluster: Union[str, Document], *, schedule: str,
         budget=whole(budget, 'budget', 1, 2**53 - 1), deadline_ns=time_ns(deadline, 'deadline'),
         watch=ctypes.pointer(watch))
     return Plan(run('partition', profile, ctypes.byref(planning), watch=watch, progress=progress))
+
+
+def compare(planned: Union[Plan, Schedule], traces: Union[Path, Iterable[Path]], *, iteration: Optional[int] = None,
+            cost: Union[str, Document, None] = None, overlapped: Optional[str] = None, keep: Sequence[Size] = (0, 0),
+            cluster: Union[str, Document, None] = None) -> Comparison:
+    """Holds a run that was measured against what was planned, and says why it took longer, or less long.
+
+    `traces`: the files of one run, Chrome trace events of PyTorch's profiler or of Weir, packed by gzip or not; of all
+    ranks, or a file each (docs/formats/trace.md). `iteration`: which of the run, from 0; the last one that is whole if
+    not given. A schedule is priced by `cost`, `overlapped`, `keep` and `cluster` as Schedule.simulate() takes them; a
+    plan brings all that. A WeirError names the first action that only one of the two has, where they do other work.
+    """
+    if not isinstance(planned, (Plan, Schedule)):
+        raise TypeError(f'a weir.Plan or a weir.Schedule is wanted, not {planned!r}')
+    files = [_path(traces)] if isinstance(traces, (str, os.PathLike)) else [_path(path) for path in traces]
+    run = library.Traces((ctypes.c_char_p * len(files))(*files), len(files), iteration is not None,
+                         whole(iteration, 'iteration'))
+    if isinstance(planned, Schedule):
+        pricing = _pricing(cost, overlapped, keep, cluster)
+        return Comparison(call('schedule_compare', planned, ctypes.byref(pricing), ctypes.byref(run)), None)
+    if cost is not None or overlapped is not None or any(keep) or cluster is not None:
+        raise WeirError('a plan brings its own costs and cluster: leave cost, overlapped, keep and cluster out')
+    return Comparison(call('plan_compare', planned, ctypes.byref(run)), planned)
 
 
 def _words(name: str, given: Iterable[str], known: Sequence[str]) -> set[str]:

@@ -117,6 +117,10 @@ class Drawing(Structure):
                 ('messages', c_bool)]
 
 
+class Traces(Structure):
+    _fields_ = [('files', POINTER(c_char_p)), ('count', c_size_t), ('has_iteration', c_bool), ('iteration', c_uint32)]
+
+
 # --- the library --------------------------------------------------------------------------------------------------
 
 class Handle:
@@ -141,7 +145,8 @@ class _Taken:
         return given.address
 
 
-PROFILE, PLAN, SCHEDULE, SIMULATION = map(_Taken, ('profile', 'plan', 'schedule', 'simulation'))
+PROFILE, PLAN, SCHEDULE, SIMULATION, COMPARISON = map(
+    _Taken, ('profile', 'plan', 'schedule', 'simulation', 'comparison'))
 
 # What each function gives and takes before its last argument, a struct weir_error *.
 _CALLS = {
@@ -177,8 +182,14 @@ _CALLS = {
     'simulation_document': (c_void_p, SIMULATION),
     'simulation_text': (c_void_p, SIMULATION),
     'simulation_draw': (c_void_p, SIMULATION, POINTER(Drawing)),
+    'plan_compare': (c_void_p, PLAN, POINTER(Traces)),
+    'schedule_compare': (c_void_p, SCHEDULE, POINTER(Pricing), POINTER(Traces)),
+    'comparison_document': (c_void_p, COMPARISON),
+    'comparison_text': (c_void_p, COMPARISON),
+    'comparison_notes': (c_void_p, COMPARISON),
+    'profile_refine': (c_void_p, PROFILE, COMPARISON),
 }
-_FREES = ('profile_free', 'plan_free', 'schedule_free', 'simulation_free', 'text_free')
+_FREES = ('profile_free', 'plan_free', 'schedule_free', 'simulation_free', 'comparison_free', 'text_free')
 
 
 def _find() -> str:
