@@ -29,8 +29,7 @@ static const struct argp_option options[] = {
       "apart (each channel has a communicator or tag of its own; the default) or shared (all channels between two ranks "
       "share one without tags, as on one NCCL communicator)", 0 },
     { "profile", KEY_PROFILE, "PROFILE", 0, "FILE is a plan: hold every number of it against this profile", 0 },
-    OPTION_JSON,
-    OPTION_OUTPUT,
+    OPTION_RESULT,
     { 0 },
 };
 

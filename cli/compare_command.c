@@ -10,7 +10,7 @@
 enum { KEY_REFINE = KEY_OWN };
 
 struct given {
-    const char *profile;  // of --refine
+    const char *refine;  // the profile of --refine
     struct subject_options subject;
     struct trace_options trace;
 };
@@ -20,8 +20,7 @@ static const struct argp_option options[] = {
     { "iteration", KEY_ITERATION, "N", 0, "Which iteration of the trace, from 0 (the last)", 0 },
     { "refine", KEY_REFINE, "PROFILE", 0, "Of a plan: write its profile with the times of each stage's layers scaled "
       "to what was measured, to -o", 0 },
-    OPTION_JSON,
-    OPTION_OUTPUT,
+    OPTION_RESULT,
     { 0 },
 };
 
@@ -29,18 +28,18 @@ static error_t take(int key, char *argument, struct argp_state *state)
 {
     struct given *given = state->input;
     switch (key) {
-    case KEY_REFINE:
-        given->profile = argument;
-        break;
     case ARGP_KEY_ARG:
         return given->subject.file ? trace_option(KEY_TRACE, argument, &given->trace, state)
                                    : subject_option(key, argument, &given->subject, state);
+    case KEY_REFINE:
+        given->refine = argument;
+        break;
     case ARGP_KEY_END:
         if (given->trace.count == 0)
             argp_error(state, "a plan's or a schedule's file is needed, and those of a trace");
         if (given->trace.iteration == TRACE_ALL)
             argp_error(state, "--iteration: one, or last");
-        if (given->profile && (given->subject.shared.json || !given->subject.shared.output))
+        if (given->refine && (given->subject.shared.json || !given->subject.shared.output))
             argp_error(state, "--refine: needs -o FILE, where the profile goes, and goes without --json");
         return subject_option(key, argument, &given->subject, state);
     default:
@@ -76,10 +75,10 @@ static const struct argp argp = {
 static bool refine(const struct given *given, const struct deviation *deviation, struct text *text, struct error *error)
 {
     struct plan *plan = plan_load(given->subject.file, error);
-    struct profile *profile = plan ? plan_profile(given->profile, error) : NULL;
+    struct profile *profile = plan ? plan_profile(given->refine, error) : NULL;
     const bool good = profile && profile_refine(profile, plan, deviation->rows, deviation->row_count, error);
     if (profile && !good)
-        command_name_files(error, given->subject.file, given->profile);
+        command_name_files(error, given->subject.file, given->refine);
     if (good)
         profile_write(profile, text);
     profile_free(profile);
@@ -101,7 +100,7 @@ static bool compare(const struct given *given, struct text *text, struct text *r
         command_name_files(error, given->subject.file, given->trace.files[0]);
         good = false;
     }
-    good = good && (!given->profile || refine(given, &comparison.deviation, refined, error));
+    good = good && (!given->refine || refine(given, &comparison.deviation, refined, error));
     if (good)
         (given->subject.shared.json ? comparison_write : comparison_print)(&comparison, text);
     comparison_clear(&comparison);
@@ -122,7 +121,7 @@ static int run(int count, char **arguments)
         return command_fail(&error);
     }
     int (*const write)(struct text *, const char *, int) = given.subject.shared.json ? command_write : command_print;
-    if (!given.profile)
+    if (!given.refine)
         return write(&text, given.subject.shared.output, 0);
     const int code = write(&text, NULL, 0), other = command_write(&refined, given.subject.shared.output, 0);
     return code ? code : other;

@@ -12,14 +12,13 @@ enum { KEY_PROFILE = KEY_OWN, KEY_BUDGET };
 struct given {
     const char *plan, *profile;
     uint64_t budget;
-    struct shared_options shared;  // --json, -o
+    struct shared_options shared;  // OPTION_RESULT
 };
 
 static const struct argp_option options[] = {
     { "profile", KEY_PROFILE, "FILE", 0, "The profile that the plan was made of", 0 },
     { "budget", KEY_BUDGET, "N", 0, "Units of work each of about twenty plans may take (500000, half a second)", 0 },
-    OPTION_JSON,
-    OPTION_OUTPUT,
+    OPTION_RESULT,
     { 0 },
 };
 

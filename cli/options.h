@@ -61,6 +61,7 @@ enum {
 #define OPTION_PAD_VOCABULARY \
     { "pad-vocabulary", KEY_PAD_VOCABULARY, 0, 0, "Room for a multiple of 128 words: MODEL,padded", 0 }
 #define OPTION_OUTPUT { "output", 'o', "FILE", 0, "Where the document goes (\"-\": standard output)", 0 }
+#define OPTION_RESULT OPTION_JSON, OPTION_OUTPUT
 
 // Takes a shared option; ARGP_ERR_UNKNOWN for any other key. A bad value ends the
 // program through argp_error() with a sentence and exit code 2.

@@ -38,8 +38,7 @@ static const struct argp_option options[] = {
       "span (the default): a rank's own first start to last end, where iterations need not wait for each other; or "
       "makespan, where they do", 0 },
     { "budget", KEY_BUDGET, "N", 0, "Units of work; to time an action of an order is one (2000000)", 0 },
-    OPTION_JSON,
-    OPTION_OUTPUT,
+    OPTION_RESULT,
     { 0 },
 };
 

@@ -42,8 +42,7 @@ static const struct argp_option options[] = {
     CHART_OPTIONS,
     OPTION_MESSAGES,
     WORLD_OPTIONS,
-    OPTION_JSON,
-    OPTION_OUTPUT,
+    OPTION_RESULT,
     { 0 },
 };
 
