@@ -175,6 +175,7 @@ struct weir_planning {
     const char *optimizer;   // "sgd" (usual), "momentum", "adamw"; for planning alone "adam", "lamb", ... as well
     uint32_t chunks;         // stages on each rank; usual: as the schedule has it
     bool tied_apart;         // tied layers may be on different stages, under schedules that flush
+    bool tied_apart_where_possible;  // the same, if the profile has tied layers and the schedule flushes
     uint64_t memory_bytes;   // of each device, instead of what the cluster says
     // How states are held (docs/memory.md); for planning alone.
     const char *shard;   // what replicas hold once between them: "none" (usual), "optimizer", "gradients", "weights"
@@ -250,6 +251,7 @@ struct weir_sweeping {
     struct weir_numbers chunks;         // usual: each schedule's own number, and twice it
     struct weir_numbers micro_batches;  // usual: the ranks, and twice, four and eight times as many
     const char *optimizer;
+    bool tied_apart;   // tied layers may be on different stages, in the rows whose schedules flush
     uint64_t memory_bytes;
     uint64_t budget;   // units of work for each plan; usual: a fraction of a second's
     unsigned threads;  // usual: one per core

@@ -11,6 +11,7 @@
 #include "partitioner/search/search_telling.h"
 #include "partitioner/sweep/sweep.h"
 #include "runtime/weir_handles.h"
+#include "schedules/generators/generate.h"
 
 // --- partition -----------------------------------------------------------------------
 
@@ -23,13 +24,23 @@ static bool is_complete(const struct weir_planning *planning, struct error *erro
     return true;
 }
 
-static bool given_holding(const struct weir_planning *planning, struct holding *holding, struct error *error)
+static bool is_tied_apart(const struct weir_planning *planning, const struct profile *profile)
+{
+    struct error unknown = { 0 };  // the search refuses it
+    const struct generator *generator = generator_find(planning->schedule, &unknown);
+    return planning->tied_apart
+        || (planning->tied_apart_where_possible && generator
+            && holding_can_tie_apart(profile, generator->weights == WEIGHTS_FLUSH));
+}
+
+static bool given_holding(const struct weir_planning *planning, const struct profile *profile, struct holding *holding,
+                          struct error *error)
 {
     unsigned shard;
     *holding = (struct holding){
         .optimizer_on_host = planning->optimizer_on_host,
         .activations_on_host = planning->activations_on_host,
-        .tied_apart = planning->tied_apart,
+        .tied_apart = is_tied_apart(planning, profile),
         .window = planning->window,
         .step_rate = planning->step_rate,
     };
@@ -75,7 +86,8 @@ struct weir_plan *weir_partition(const struct weir_profile *profile, const struc
     struct holding holding;
     struct plan *plan = NULL;
     struct cluster *cluster = given_cluster(planning->cluster, planning->memory_bytes, &reason);
-    const bool good = cluster && is_complete(planning, &reason) && given_holding(planning, &holding, &reason);
+    const bool good = cluster && is_complete(planning, &reason)
+        && given_holding(planning, profile->profile, &holding, &reason);
     if (good && planning->ranks > cluster->device_count)
         error_set(&reason, "ranks: %u, but the cluster has %zu devices", planning->ranks, cluster->device_count);
     else if (good)
@@ -226,6 +238,7 @@ static struct sweep *run_sweep(const struct weir_sweeping *sweeping, const struc
         .ranks = { sweeping->ranks.at, sweeping->ranks.count },
         .chunks = { sweeping->chunks.at, sweeping->chunks.count },
         .micro_batches = { sweeping->micro_batches.at, sweeping->micro_batches.count },
+        .holding.tied_apart = sweeping->tied_apart && profile->tied_count > 0,
         .budget = sweeping->budget,
         .threads = sweeping->threads,
         .interrupted = watching_stop(&watching),

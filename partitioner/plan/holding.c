@@ -137,6 +137,11 @@ uint64_t holding_host_rate(const struct cluster *cluster)
     return cluster->has_host && rate == 0 ? 1 : rate;  // a rate of 0 would cost nothing
 }
 
+bool holding_can_tie_apart(const struct profile *profile, bool flushes)
+{
+    return profile->tied_count > 0 && flushes;
+}
+
 static bool check_optimizer(const struct holding *holding, const struct profile *profile, struct error *error)
 {
     const struct optimizer_row *row = &rows[holding->optimizer];

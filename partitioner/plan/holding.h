@@ -68,6 +68,9 @@ uint64_t holding_state_bytes(const struct holding *holding, const struct profile
 size_t holding_machine(const struct cluster *cluster, size_t device);
 uint64_t holding_host_rate(const struct cluster *cluster);
 
+// Whether tied layers can be apart at all: the model has some, and the schedule flushes.
+bool holding_can_tie_apart(const struct profile *profile, bool flushes);
+
 // Refuses what contradicts itself, the model, the cluster or the schedule, which
 // flushes or not.
 bool holding_check(const struct holding *holding, const struct profile *profile, const struct cluster *cluster,

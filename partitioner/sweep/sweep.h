@@ -43,7 +43,7 @@ struct sweep_list {
 struct sweep_request {
     const struct profile *profile;
     const struct cluster *cluster;
-    struct holding holding;
+    struct holding holding;           // `tied_apart`: under the schedules where that can be
     const char *const *schedules;  // none: all that train; "search" is an order that is searched for
     size_t schedule_count;
     const struct engine *engine;      // only what it runs; NULL: also what can be simulated only

@@ -6,6 +6,8 @@
 
 struct search_request sweep_search_of(const struct sweep_request *request, const struct sweep_row *row)
 {
+    struct holding holding = request->holding;
+    holding.tied_apart &= holding_can_tie_apart(request->profile, row->weights == WEIGHTS_FLUSH);
     return (struct search_request){
         .profile = request->profile,
         .cluster = request->cluster,
@@ -13,7 +15,7 @@ struct search_request sweep_search_of(const struct sweep_request *request, const
         .ranks = row->ranks,
         .chunks = row->chunks,
         .micro_batches = row->micro_batches,
-        .holding = request->holding,
+        .holding = holding,
         .limits.budget = request->budget ? request->budget : SWEEP_DEFAULT_BUDGET,
         .limits.interrupted = request->interrupted,
     };

@@ -38,8 +38,8 @@ def numbers(count=8):
             'layers': [layer(f'layer{i}', 1 + i % 3) for i in range(count)]}
 
 
-def profile(count=8):
-    return weir.Profile.from_json(json.dumps(numbers(count)))
+def profile(count=8, **more):
+    return weir.Profile.from_json(json.dumps({**numbers(count), **more}))
 
 
 def weir_says(*arguments):
@@ -143,6 +143,21 @@ class Plans(Case):
         self.assertEqual(sum(len(stage['devices']) for stage in plan.document['stages']), 4)
         self.assertLess(len(plan.document['stages']), 4)
         self.assertEqual(plan.document['holding']['shard'], 'optimizer')
+
+    def test_tied_layers_are_apart_where_the_schedule_flushes(self):
+        tied = profile(tied=[[0, 7]])
+
+        def plan(made=tied, schedule='1f1b', **how):
+            return weir.partition(made, CLUSTER, schedule=schedule, micro_batches=4, **how)
+        self.assertEqual(plan().json(), plan(tied_apart=True).json())
+        self.assertTrue(plan().document['holding']['tied_apart'])
+        self.assertEqual(2, len(plan().document['stages']))
+        self.refuses(re.compile('^the model can be cut into 1 stage at most, too few for 2 ranks'), 1, plan,
+                     tied_apart=False)
+        self.refuses(re.compile('^the model can be cut into 1 stage at most'), 1, plan, schedule='pipedream')
+        self.refuses(re.compile('^tied layers apart: their gradients are added up at a flush'), 2, plan,
+                     schedule='pipedream', tied_apart=True)
+        self.assertNotIn('holding', plan(profile()).document)
 
     def test_progress_is_told_in_words_and_its_errors_come_back(self):
         class Enough(Exception):
@@ -377,6 +392,15 @@ class Sweeps(Case):
         self.assertEqual(found.best.document['predicted']['iteration_ns'], best['iteration_ns'])
         self.assertIn('zb-h1', found.table())
         self.assertRegex(told[-1], r'^\d of 4 plans$')
+
+    def test_tied_layers_are_apart_in_rows_that_flush(self):
+        names = ['1f1b', 'pipedream']
+        found = weir.sweep(profile(tied=[[0, 7]]), CLUSTER, schedules=names, micro_batches=4)
+        self.assertEqual(['planned', 'refused'], [row['outcome'] for row in found])
+        self.assertIn('can be cut into 1 stage at most', found[1]['reason'])
+        together = weir.sweep(profile(tied=[[0, 7]]), CLUSTER, schedules=names, micro_batches=4, tied_apart=False)
+        self.assertEqual(['refused', 'refused'], [row['outcome'] for row in together])
+        self.assertNotIn('holding', weir.sweep(profile(), CLUSTER, schedules=names, micro_batches=4).document)
 
     def test_where_nothing_fits_there_is_no_best(self):
         found = weir.sweep(profile(), CLUSTER, schedules='1f1b', micro_batches=2, memory='100KiB')

@@ -432,9 +432,9 @@ class Sweep(Sequence[Mapping[str, Any]]):
 
 def partition(profile: Profile, cluster: Union[str, Document], *, schedule: str, micro_batches: int,
               ranks: Optional[int] = None, chunks: Optional[int] = None, optimizer: str = 'sgd',
-              memory: Optional[Size] = None, tied_apart: bool = False, shard: str = 'none', host: Iterable[str] = (),
-              window: Optional[int] = None, step_rate: Optional[int] = None, choose: Iterable[str] = (),
-              budget: Optional[int] = None, deadline: Optional[Time] = None,
+              memory: Optional[Size] = None, tied_apart: Optional[bool] = None, shard: str = 'none',
+              host: Iterable[str] = (), window: Optional[int] = None, step_rate: Optional[int] = None,
+              choose: Iterable[str] = (), budget: Optional[int] = None, deadline: Optional[Time] = None,
               progress: Optional[Progress] = None) -> Plan:
     """The plan with the least simulated time of an iteration that fits the devices' memory.
 
@@ -443,9 +443,10 @@ def partition(profile: Profile, cluster: Union[str, Document], *, schedule: str,
     given. `chunks`: stages on each rank, as the schedule has it if not given. `optimizer`: sgd, momentum, adamw, adam,
     lamb, lars, adafactor, adam8bit or *-master. `memory` of each device, such as "16GiB", instead of the cluster's.
 
-    How states are held (docs/memory.md): `tied_apart`, `shard` (none, optimizer, gradients, weights), `host`
-    (optimizer, activations), `window` (layers), `step_rate` (bytes per second). `choose`, what the search may choose
-    too: replicas, devices, fewer (devices without work), variants.
+    How states are held (docs/memory.md): `tied_apart`, whether layers that share parameters may be on different stages
+    (None: where the schedule flushes), `shard` (none, optimizer, gradients, weights), `host` (optimizer, activations),
+    `window` (layers), `step_rate` (bytes per second). `choose`, what the search may choose too: replicas, devices,
+    fewer (devices without work), variants.
 
     `budget`: units of work. `deadline`: seconds, or "10s"; plans then vary. `progress` is called with a line on how
     far the search is, some ten times a second. Ctrl-C ends it with the best plan so far, whose certificate says
@@ -457,7 +458,8 @@ def partition(profile: Profile, cluster: Union[str, Document], *, schedule: str,
     planning = library.Planning(
         cluster=_document(cluster), schedule=encode(schedule), micro_batches=whole(micro_batches, 'micro_batches', 1),
         ranks=whole(ranks, 'ranks', 1), optimizer=encode(optimizer), chunks=whole(chunks, 'chunks', 1),
-        tied_apart=tied_apart, memory_bytes=size(memory, 'memory'), shard=encode(shard),
+        tied_apart=bool(tied_apart), tied_apart_where_possible=tied_apart is None,
+        memory_bytes=size(memory, 'memory'), shard=encode(shard),
         optimizer_on_host='optimizer' in host, activations_on_host='activations' in host,
         window=whole(window, 'window', 1), step_rate=whole(step_rate, 'step_rate', 1, 2**53 - 1),
         choose_replicas='replicas' in choose, choose_devices='devices' in choose,
@@ -535,20 +537,23 @@ def search(*, ranks: int, micro_batches: int, cost: Union[str, Document], chunks
 def sweep(profile: Profile, cluster: Union[str, Document], *, schedules: Iterable[str] = (),
           micro_batches: Union[int, Iterable[int], None] = None, ranks: Union[int, Iterable[int], None] = None,
           chunks: Union[int, Iterable[int], None] = None, optimizer: str = 'sgd', memory: Optional[Size] = None,
-          budget: Optional[int] = None, threads: Optional[int] = None, progress: Optional[Progress] = None) -> Sweep:
+          tied_apart: bool = True, budget: Optional[int] = None, threads: Optional[int] = None,
+          progress: Optional[Progress] = None) -> Sweep:
     """A plan for every schedule, number of ranks, stages per rank and micro-batches, and which are worth it.
 
     `schedules`: all that train, and "search", if none is given. `micro_batches`: the ranks, and twice, four and eight
-    times as many. `ranks`: the cluster's devices. `chunks`: each schedule's own number, and twice it. `budget`: units
-    of work for each plan. Ctrl-C ends it with the rows so far.
+    times as many. `ranks`: the cluster's devices. `chunks`: each schedule's own number, and twice it. `tied_apart`:
+    layers that share parameters may be on different stages, where schedules flush. `budget`: units of work for each
+    plan. Ctrl-C ends it with the rows so far.
     """
     names = [encode(name) for name in ([schedules] if isinstance(schedules, str) else schedules)]
     watch, best = library.Watch(), ctypes.c_void_p()
     sweeping = library.Sweeping(
         cluster=_document(cluster), schedules=(ctypes.c_char_p * len(names))(*names), schedule_count=len(names),
         ranks=numbers(ranks), chunks=numbers(chunks), micro_batches=numbers(micro_batches),
-        optimizer=encode(optimizer), memory_bytes=size(memory, 'memory'), budget=whole(budget, 'budget', 1, 2**53 - 1),
-        threads=whole(threads, 'threads', 1, 1024), watch=ctypes.pointer(watch))
+        optimizer=encode(optimizer), tied_apart=tied_apart, memory_bytes=size(memory, 'memory'),
+        budget=whole(budget, 'budget', 1, 2**53 - 1), threads=whole(threads, 'threads', 1, 1024),
+        watch=ctypes.pointer(watch))
     try:
         texts = run_answer('sweep', profile, ctypes.byref(sweeping), behind=[ctypes.byref(best)], watch=watch,
                            progress=progress)

@@ -119,6 +119,54 @@ static void replicas_may_be_chosen(void **state)
     weir_profile_free(profile);
 }
 
+// The last layer reads the first one's weights.
+static struct weir_profile *tied_profile(unsigned layers)
+{
+    struct weir_error error = { 0 };
+    char *written = written_profile(layers);
+    struct text text = { 0 };
+    text_add(&text, "%.*s, \"tied\": [[0, %u]]}", (int)strlen(written) - 1, written, layers - 1);
+    struct weir_profile *profile = weir_profile_read(text.data, text.length, "tied.json", &error);
+    assert_good(profile, error);
+    text_clear(&text);
+    free(written);
+    return profile;
+}
+
+static void tied_layers_are_apart_where_that_is_possible(void **state)
+{
+    (void)state;
+    struct weir_profile *tied = tied_profile(8), *plain = made_profile(8);
+    struct {
+        const struct weir_profile *profile;
+        const char *schedule, *sentence;
+        bool apart, where_possible;
+    } const rows[] = {
+        { tied, "1f1b", NULL, .where_possible = true },
+        { tied, "1f1b", NULL, .apart = true },
+        { tied, "1f1b", "the model can be cut into 1 stage at most, too few for 2 ranks", .apart = false },
+        { tied, "pipedream", "the model can be cut into 1 stage at most", .where_possible = true },
+        { tied, "pipedream", "tied layers apart: their gradients are added up at a flush", .apart = true },
+        { tied, "zigzag", "there is no schedule named \"zigzag\"", .where_possible = true },
+        { plain, "1f1b", NULL, .where_possible = true },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct weir_error error = { 0 };
+        const struct weir_planning planning = { .cluster = small_cluster, .schedule = rows[i].schedule,
+                                                .micro_batches = 4, .tied_apart = rows[i].apart,
+                                                .tied_apart_where_possible = rows[i].where_possible };
+        struct weir_plan *plan = weir_partition(rows[i].profile, &planning, &error);
+        assert_true(rows[i].sentence ? !plan && strstr(error.text, rows[i].sentence) : plan != NULL);
+        if (!plan)
+            continue;
+        char *document = weir_plan_document(plan, &error);
+        assert_true((strstr(document, "\"tied_apart\": true") != NULL) == (rows[i].profile == tied));
+        weir_text_free(document);
+        weir_plan_free(plan);
+    }
+    weir_profile_free(tied), weir_profile_free(plain);
+}
+
 // --- what is told, and stopped -----------------------------------------------------------
 
 struct told {
@@ -291,6 +339,7 @@ int main(void)
         TEST_ROW(a_planning_is_refused, &refusal_rows[2]),
         TEST_ROW(a_planning_is_refused, &refusal_rows[3]),
         cmocka_unit_test(replicas_may_be_chosen),
+        cmocka_unit_test(tied_layers_are_apart_where_that_is_possible),
         cmocka_unit_test(a_search_that_is_stopped_has_the_best_so_far),
         cmocka_unit_test(a_search_without_a_plan_yet_says_so),
         cmocka_unit_test(without_words_a_flag_is_enough),

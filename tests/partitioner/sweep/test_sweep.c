@@ -236,6 +236,31 @@ static void a_searched_order_is_no_slower_than_the_schedule_whose_cuts_it_has(vo
     clear(&given);
 }
 
+static void tied_layers_are_apart_in_rows_that_flush(void **state)
+{
+    (void)state;
+    struct given given = make(10, 1 << 30);
+    const char *const schedules[] = { "1f1b", "pipedream" };
+    const uint32_t micro_batches[] = { 4 };
+    given.request.schedules = schedules;
+    given.request.schedule_count = 2;
+    given.request.micro_batches = (struct sweep_list){ micro_batches, 1 };
+    given.request.holding.tied_apart = true;
+    given.profile->tied = malloc(sizeof given.profile->tied[0]);
+    assert_non_null(given.profile->tied);
+    given.profile->tied[0] = (struct edge){ 1, 2 };
+    given.profile->tied_count = 1;
+    struct error error = { 0 };
+    struct sweep *sweep = sweep_run(&given.request, &error);
+    assert_good(sweep, error);
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(sweep->rows[i].found.outcome, SWEEP_PLANNED);
+        assert_int_equal(sweep->rows[i].plan->holding.tied_apart, i == 0);
+    }
+    sweep_free(sweep);
+    clear(&given);
+}
+
 struct stop {
     volatile sig_atomic_t interrupted;
     size_t after, last, all;
@@ -378,6 +403,7 @@ int main(void)
         cmocka_unit_test(threads_change_nothing_but_the_time),
         cmocka_unit_test(every_schedule_that_trains_has_a_row_that_a_search_would_give),
         cmocka_unit_test(a_searched_order_is_no_slower_than_the_schedule_whose_cuts_it_has),
+        cmocka_unit_test(tied_layers_are_apart_in_rows_that_flush),
         cmocka_unit_test(what_was_planned_before_an_interrupt_is_kept),
         cmocka_unit_test(an_unknown_schedule_ends_a_sweep_before_it_begins),
         cmocka_unit_test(what_is_suggested_can_be_run),
