@@ -92,7 +92,7 @@ static bool take_plans_costs(const char *text, size_t length, const char *name, 
 static bool load_costs(const struct subject_options *options, struct costs *costs, struct error *error)
 {
     if (strchr(options->cost, ','))
-        return costs_parse(options->cost, options->overlapped, costs, error);
+        return costs_parse(options->cost, options->overlapped, costs, error) || error_at(error, "--cost");
     if (options->overlapped)
         return error_set(error, "--overlapped goes with --cost F,I,W,C; a document says overlapped_ns itself");
     size_t length;

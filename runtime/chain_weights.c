@@ -51,8 +51,8 @@ bool chain_check_together(const struct chain *chain, const struct holding *holdi
     for (size_t i = 0; i < chain_length(chain) && chain->copy_count > 0 && !holding->tied_apart; i++) {
         const struct weir_layer *layer = chain->links[i].layer;
         if (layer->tied == chain->copies[0].layer)
-            return error_set(error, "layer %s is tied to layer %s, which is on another stage: plan with --tied apart,"
-                             " or with them together", layer->name, layer->tied->name);
+            return error_set(error, "layer %s is tied to layer %s, which is on another stage: plan with them tied"
+                             " apart, or together", layer->name, layer->tied->name);
     }
     return true;
 }

@@ -19,7 +19,7 @@ static bool match_names(const struct plan *plan, const struct weir_layer *layers
         const struct plan_stage *stage = &plan->stages[s];
         if (stage->variant)
             return error_set(error, "the plan's stage %zu takes the variant \"%.60s\" of its layers, and layers are run"
-                             " as they are: partition without --variants", s, stage->variant);
+                             " as they are: plan without variants", s, stage->variant);
         if (stage->first != next || stage->end > layer_count)
             return error_set(error, "the plan's stage %zu holds layers %u to %u of a model that has %zu", s,
                              stage->first, stage->end, layer_count);

@@ -16,7 +16,7 @@ static bool spread_costs(const struct weir_pricing *pricing, uint32_t stages, st
     const char *given = pricing->costs;
     const bool is_document = given[strspn(given, " \t\r\n")] == '{';
     return (is_document ? costs_read(given, strlen(given), "costs", costs, error)
-                        : costs_parse(given, pricing->overlapped, costs, error))
+                        : costs_parse(given, pricing->overlapped, costs, error) || error_at(error, "costs"))
         && (costs_spread(costs, stages, error) || error_at(error, "costs"));
 }
 

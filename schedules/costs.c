@@ -26,16 +26,16 @@ static bool split(const char *text, const char *overlapped, struct quantities *t
     for (const char *at = text; at; count++) {
         const size_t length = strcspn(at, ",");
         if (length > MOST_LETTERS)
-            return error_set(error, "--cost: \"%.*s...\" is longer than %d letters", MOST_LETTERS, at, MOST_LETTERS);
+            return error_set(error, "\"%.*s...\" is longer than %d letters", MOST_LETTERS, at, MOST_LETTERS);
         if (count < OVERLAPPED)
             memcpy(to->text[count], at, length);
         at = at[length] ? at + length + 1 : NULL;
     }
     if (count != OVERLAPPED)
-        return error_set(error, "--cost: takes 4 quantities, F,I,W,C, not %zu", count);
+        return error_set(error, "takes 4 quantities, F,I,W,C, not %zu", count);
     to->count = overlapped ? QUANTITIES : OVERLAPPED;
     if (overlapped && strlen(overlapped) > MOST_LETTERS)
-        return error_set(error, "--overlapped: is longer than %d letters", MOST_LETTERS);
+        return error_set(error, "overlapped: is longer than %d letters", MOST_LETTERS);
     if (overlapped)
         memcpy(to->text[OVERLAPPED], overlapped, strlen(overlapped));
     return true;
@@ -44,14 +44,15 @@ static bool split(const char *text, const char *overlapped, struct quantities *t
 static bool read_all(struct quantities *to, bool plain, struct error *error)
 {
     for (size_t i = 0; i < to->count; i++) {
-        const char *text = to->text[i], *option = i == OVERLAPPED ? "--overlapped" : "--cost";
-        if (!plain && !time_parse(text, &to->value[i], error))
-            return error_at(error, "%s", option);
+        const char *text = to->text[i];
+        bool good = plain || time_parse(text, &to->value[i], error);
         if (plain && !decimal_parse(text, &to->value[i], &to->decimals[i]))
-            return error_set(error, "%s: \"%s\" is not a number such as 2.5, as \"%s\" is: give all of them units, or "
-                             "none", option, text, to->text[0]);
-        if (to->decimals[i] > MOST_DECIMALS)
-            return error_set(error, "%s: \"%s\" has more than %d decimals", option, text, MOST_DECIMALS);
+            good = error_set(error, "\"%s\" is not a number such as 2.5, as \"%s\" is: give all of them units, or none",
+                             text, to->text[0]);
+        else if (to->decimals[i] > MOST_DECIMALS)
+            good = error_set(error, "\"%s\" has more than %d decimals", text, MOST_DECIMALS);
+        if (!good)
+            return i == OVERLAPPED ? error_at(error, "overlapped") : false;
     }
     return true;
 }
@@ -85,7 +86,7 @@ static bool scale(struct quantities *to, uint64_t *unit_ns, struct error *error)
     for (size_t i = 0; i < to->count; i++) {
         to->value[i] = multiply_clamped(to->value[i], power_of_ten(most - to->decimals[i]));
         if (to->value[i] > JSON_MAX)
-            return error_set(error, "--cost: \"%s\" is too large beside numbers of %u decimals", to->text[i], most);
+            return error_set(error, "\"%s\" is too large beside numbers of %u decimals", to->text[i], most);
         divisor = common_divisor(divisor, to->value[i]);
     }
     for (size_t i = 0; i < to->count; i++)
@@ -114,7 +115,7 @@ bool costs_parse(const char *quantities, const char *overlapped, struct costs *c
         || !create_rows(costs, 1, error))
         return false;
     if (given.value[I] + given.value[W] > JSON_MAX)
-        return error_set(error, "--cost: I and W add up to more than 2^53 - 1 ns, 104 days");
+        return error_set(error, "I and W add up to more than 2^53 - 1 ns, 104 days");
     costs->latency_ns = given.value[LATENCY];
     costs->rows[0] = (struct cost_row){
         .forward_ns = given.value[F],

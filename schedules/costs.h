@@ -20,7 +20,8 @@ struct costs {
 };
 
 // Four quantities. `overlapped` is what an F takes together with a backward; NULL:
-// one after the other. Freed by costs_clear(), as what costs_read() gives.
+// one after the other. Errors do not name where the quantities were given. Freed by costs_clear(),
+// as what costs_read() gives.
 bool costs_parse(const char *quantities, const char *overlapped, struct costs *costs, struct error *error);
 
 // A document of costs, or the costs in a schedule's document.

@@ -24,15 +24,15 @@ static bool places_are_sayable(const struct schedule *schedule, struct error *er
 {
     if (schedule->weights != WEIGHTS_FLUSH)
         return error_set(error, "%s updates its weights between micro-batches (weights %s), which PyTorch's CSV cannot "
-                         "say: --format json can", schedule->name, weights_names[schedule->weights]);
+                         "say: Weir's JSON can", schedule->name, weights_names[schedule->weights]);
     if (schedule->splits > 1)
-        return error_set(error, "%s splits its sequences, which PyTorch's CSV cannot say: --format json can",
+        return error_set(error, "%s splits its sequences, which PyTorch's CSV cannot say: Weir's JSON can",
                          schedule->name);
     for (size_t i = schedule->stages; i < (size_t)schedule->route_count * schedule->stages; i++) {
         const uint32_t stage = (uint32_t)(i % schedule->stages);
         if (schedule->routes[i] != schedule->routes[stage])
             return error_set(error, "%s has stage %u on rank %u and on rank %u; PyTorch's CSV has one copy of each "
-                             "stage: --format json can have more", schedule->name, stage, schedule->routes[stage],
+                             "stage: Weir's JSON can have more", schedule->name, stage, schedule->routes[stage],
                              schedule->routes[i]);
     }
     return true;
@@ -51,7 +51,7 @@ static bool group_is_sayable(const struct schedule *schedule, uint32_t rank, con
     for (size_t i = 0; i < size; i++) {
         const bool is_here = at[i].stage < schedule->stages && schedule->routes[at[i].stage] == rank;
         if (!is_here && !is_left_out(&at[i]))
-            good = error_set(error, "stage %u is not on this rank, which PyTorch's CSV would say: --format json can have "
+            good = error_set(error, "stage %u is not on this rank, which PyTorch's CSV would say: Weir's JSON can have "
                              "such an action", at[i].stage);
         else if (at[i].kind == ACTION_R)
             good = error_set(error, "PyTorch's CSV has no cell for recomputing apart from its backward");
@@ -59,7 +59,7 @@ static bool group_is_sayable(const struct schedule *schedule, uint32_t rank, con
             good = error_set(error, "a group of PyTorch's CSV joins computations only");
     }
     if (good && size > 1 && style->dialect == CSV_TORCH_2_6)
-        good = error_set(error, "groups came with torch 2.9: --dialect torch2.9 can have them");
+        good = error_set(error, "groups came with torch 2.9: the dialect torch2.9 can have them");
     if (!good) {
         group_write(at, size, &token);
         error_at(error, "rank %u, position %zu, %s", rank, (size_t)(at - schedule->lists[rank].at),

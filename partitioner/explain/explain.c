@@ -205,7 +205,7 @@ struct explanation *explain_plan(const struct explain_request *request, struct e
     if (strcmp(request->plan->certificate.objective, "iteration_ns") != 0) {
         error_set(error,
                   "the plan is one by another objective, %s; explanations are of the simulated iteration: price it so"
-                  " first, by weir price PROFILE --plan PLAN -o OTHER",
+                  " first, by weir price",
                   request->plan->certificate.objective);
         return NULL;
     }

@@ -286,7 +286,7 @@ static void print_changes(const struct explanation *explanation, struct text *te
     text_add(text, "%sA gain is of the time per micro-batch; the peak is of the rank that takes most.\n",
              nothing ? "\n" : "");
     if (uncertain)
-        text_add(text, "Uncertain: smaller than the gaps of the two plans; a larger --budget may tell.\n");
+        text_add(text, "Uncertain: smaller than the gaps of the two plans; a larger budget may tell.\n");
 }
 
 void explanation_print(const struct explanation *explanation, struct text *text)

@@ -73,17 +73,17 @@ static bool check_cuts(const struct search_request *request, const bool *can_cut
     if (stages != request->ranks)
         return error_set_kind(error, ERROR_ANSWER,
                               "the model can be cut into %u stage%s at most, too few for the %u that %s has on %u rank%s;"
-                              " use fewer --chunks or --ranks", possible, possible == 1 ? "" : "s", stages,
+                              " use fewer chunks or ranks", possible, possible == 1 ? "" : "s", stages,
                               request->schedule, request->ranks, request->ranks == 1 ? "" : "s");
     if (layers < stages)
         return error_set_kind(error, ERROR_ANSWER,
-                              "the model has %u layers, too few for a stage on each of %u ranks; use --ranks %u",
+                              "the model has %u layers, too few for a stage on each of %u ranks; use %u",
                               layers, stages, possible);
     const char *tied = profile->tied_count > 0 && !request->holding.tied_apart
-        ? "; tied layers must be on one stage without --tied apart" : "";
+        ? "; tied layers must be on one stage unless tied apart" : "";
     return error_set_kind(error, ERROR_ANSWER,
                           "the model can be cut into %u stage%s at most, too few for %u ranks (no_cut_after forbids %zu"
-                          " cuts%s); use --ranks %u",
+                          " cuts%s); use %u",
                           possible, possible == 1 ? "" : "s", stages, profile->no_cut_count, tied, possible);
 }
 

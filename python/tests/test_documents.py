@@ -241,6 +241,9 @@ class Schedules(Case):
         row = {'forward_ns': 1, 'backward_input_ns': 1, 'backward_weight_ns': 1}
         rows = {'format': 'weir.costs', 'version': 1, 'costs': [row] * 3}
         self.refuses('costs: has costs of 3 stages, not of 2', 2, made.simulate, rows)
+        self.refuses('costs: takes 4 quantities, F,I,W,C, not 2', 2, made.simulate, '1us,2us')
+        self.refuses('costs: overlapped: "2.5" has no unit: write it as a time such as 18522us', 2, made.simulate,
+                     '1us,2us,3us,4us', overlapped='2.5')
         self.refuses(re.compile('no schedule|"none"'), 2, weir.schedule, 'none', ranks=2, micro_batches=2)
 
     def test_a_search_has_a_bound(self):

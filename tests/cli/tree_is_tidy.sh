@@ -1,7 +1,7 @@
-# What holds of the tree as a whole: names of sources are unique, every folder has a
-# page about itself, the folders of partitioner/ use each other one way, every format's page
-# is in the index, links between pages lead somewhere, and no document that somebody tried a
-# command with was left in the root.
+# What holds of the tree as a whole: names of sources are unique, every folder has a page about
+# itself, the folders of partitioner/ use each other one way, libraries say nothing of the command's
+# options, every format's page is in the index, links between pages lead somewhere, and no document
+# that somebody tried a command with was left in the root.
 set -eu
 links=$PWD/links
 cd "$ROOT"
@@ -31,6 +31,13 @@ if ! grep -o '#include "partitioner/[^"]*"' -r partitioner --include='*.[ch]' |
         part($1) != part($2) { print part($1), part($2) }' | tsort > /dev/null 2> "$links"; then
     fault "folders of partitioner/ use each other in a circle: $(cat "$links")"
 fi
+
+# What a library says it also says to Python, where there are no options; but for tables, which say what to ask the
+# command for, and for plans by hand, which only the command takes.
+tables='explain/(nearest|what_if)|sweep/(sweep_table|plan_front_table)|evaluate/handmade'
+grep -rnE '^[^/]*"[^"]*--[a-z]' common profiler schedules partitioner runtime --include='*.c' |
+    grep -vE "^partitioner/($tables)\.c:" > "$links" || true
+[ ! -s "$links" ] || fault "sentences of a library name options of the command: $(cat "$links")"
 
 for page in docs/formats/*.md; do
     name=${page##*/}

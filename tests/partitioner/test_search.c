@@ -253,10 +253,10 @@ static struct refused_row {
 } refused_rows[] = {
     { "more ranks than devices", TOO_MANY_RANKS, ERROR_INPUT, "3 ranks need as many devices, but the cluster has 2" },
     { "fewer layers than ranks", TOO_FEW_LAYERS, ERROR_ANSWER,
-      "the model has 1 layers, too few for a stage on each of 2 ranks; use --ranks 1" },
+      "the model has 1 layers, too few for a stage on each of 2 ranks; use 1" },
     { "layers that are tied across all cuts", TIED, ERROR_ANSWER,
       "the model can be cut into 1 stage at most, too few for 2 ranks (no_cut_after forbids 0 cuts; tied layers must be"
-      " on one stage without --tied apart); use --ranks 1" },
+      " on one stage unless tied apart); use 1" },
     { "several stages per rank", CHUNKS, ERROR_INPUT, "1f1b has one stage per rank: chunks must be 1, not 2" },
     { "a layer pinned to a stage there is not", NO_SUCH_STAGE, ERROR_INPUT,
       "layer l4 is pinned to stage 2, but 1f1b on 2 ranks has stages 0 to 1" },

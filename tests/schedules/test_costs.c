@@ -65,22 +65,22 @@ static void a_time_is_printed_in_its_unit(void **state)
 static struct refusal_row {
     const char *name, *quantities, *overlapped, *sentence;
 } refusal_rows[] = {
-    { "costs: too few", "1us,2us", NULL, "--cost: takes 4 quantities, F,I,W,C, not 2" },
-    { "costs: too many", "1,2,3,4,5", NULL, "--cost: takes 4 quantities, F,I,W,C, not 5" },
+    { "costs: too few", "1us,2us", NULL, "takes 4 quantities, F,I,W,C, not 2" },
+    { "costs: too many", "1,2,3,4,5", NULL, "takes 4 quantities, F,I,W,C, not 5" },
     { "costs: one without a unit", "1us,2us,3,4us", NULL,
-      "--cost: \"3\" has no unit: write it as a time such as 18522us" },
+      "\"3\" has no unit: write it as a time such as 18522us" },
     { "costs: one with a unit", "1,2,3us,4", NULL,
-      "--cost: \"3us\" is not a number such as 2.5, as \"1\" is: give all of them units, or none" },
+      "\"3us\" is not a number such as 2.5, as \"1\" is: give all of them units, or none" },
     { "costs: an overlapped without a unit", "1us,2us,3us,4us", "2.5",
-      "--overlapped: \"2.5\" has no unit: write it as a time such as 18522us" },
-    { "costs: nothing", ",,,", NULL, "--cost: \"\" is not a time such as 18522us" },
+      "overlapped: \"2.5\" has no unit: write it as a time such as 18522us" },
+    { "costs: nothing", ",,,", NULL, "\"\" is not a time such as 18522us" },
     { "costs: negative", "1,-1,1,1", NULL,
-      "--cost: \"-1\" is not a number such as 2.5, as \"1\" is: give all of them units, or none" },
-    { "costs: ten decimals", "1,1,1,0.0000000001", NULL, "--cost: \"0.0000000001\" has more than 9 decimals" },
+      "\"-1\" is not a number such as 2.5, as \"1\" is: give all of them units, or none" },
+    { "costs: ten decimals", "1,1,1,0.0000000001", NULL, "\"0.0000000001\" has more than 9 decimals" },
     { "costs: halves that no document could hold together", "1ns,9007199254740991ns,1ns,0ns", NULL,
-      "--cost: I and W add up to more than 2^53 - 1 ns, 104 days" },
+      "I and W add up to more than 2^53 - 1 ns, 104 days" },
     { "costs: too large once scaled", "10000000,1,1,0.000000001", NULL,
-      "--cost: \"10000000\" is too large beside numbers of 9 decimals" },
+      "\"10000000\" is too large beside numbers of 9 decimals" },
 };
 
 static void what_is_no_cost_is_refused(void **state)

@@ -247,16 +247,16 @@ static void what_cannot_be_said_is_refused(void **state)
     (void)state;
     assert_unsayable(generated("pipedream", 2, 2), CSV_TORCH_2_9,
                      "pipedream updates its weights between micro-batches (weights stash), which PyTorch's CSV cannot "
-                     "say: --format json can");
+                     "say: Weir's JSON can");
     assert_unsayable(read_text("0F0,0F1,(0B0;0F2)OVERLAP_F_B,0B1,0B2"), CSV_TORCH_2_6,
-                     "rank 0, position 2, (0B0;0F2)OVERLAP_F_B: groups came with torch 2.9: --dialect torch2.9 can "
+                     "rank 0, position 2, (0B0;0F2)OVERLAP_F_B: groups came with torch 2.9: the dialect torch2.9 can "
                      "have them");
     assert_unsayable(read_text("0F0,0B0,0F1,0B1\n1F1,1B1,1F0,1B0"), CSV_TORCH_2_9,
                      "file cannot run, so that its actions have no columns (weir check says why)");
     struct schedule *schedule = generated("1f1b", 2, 2);
     schedule->splits = 2;
     assert_unsayable(schedule, CSV_TORCH_2_9,
-                     "1f1b splits its sequences, which PyTorch's CSV cannot say: --format json can");
+                     "1f1b splits its sequences, which PyTorch's CSV cannot say: Weir's JSON can");
     schedule = generated("1f1b", 2, 1);
     schedule->lists[1].at[0].kind = ACTION_R;
     assert_unsayable(schedule, CSV_TORCH_2_9,
@@ -264,7 +264,7 @@ static void what_cannot_be_said_is_refused(void **state)
     schedule = generated("1f1b", 2, 1);
     schedule->lists[1].at[0].stage = 0;
     assert_unsayable(schedule, CSV_TORCH_2_9,
-                     "rank 1, position 0, 0F0: stage 0 is not on this rank, which PyTorch's CSV would say: --format json "
+                     "rank 1, position 0, 0F0: stage 0 is not on this rank, which PyTorch's CSV would say: Weir's JSON "
                      "can have such an action");
     schedule = generated("1f1b", 2, 1);
     schedule->lists[1].count = 0;
@@ -275,8 +275,8 @@ static void what_cannot_be_said_is_refused(void **state)
     schedule->routes[1] = schedule->routes[2] = 1;
     schedule->route_count = 2;
     assert_unsayable(schedule, CSV_TORCH_2_9,
-                     "1f1b has stage 0 on rank 0 and on rank 1; PyTorch's CSV has one copy of each stage: --format "
-                     "json can have more");
+                     "1f1b has stage 0 on rank 0 and on rank 1; PyTorch's CSV has one copy of each stage: Weir's "
+                     "JSON can have more");
 }
 
 // --- there and back --------------------------------------------------------------

@@ -333,8 +333,8 @@ static void tied_layers_on_two_stages_must_be_meant_to_be_and_met_at_a_flush(voi
         bool apart;
         const char *sentence;
     } rows[] = {
-        { "1f1b", false, "layer head is tied to layer embedding, which is on another stage: plan with --tied apart, or"
-                         " with them together" },
+        { "1f1b", false, "layer head is tied to layer embedding, which is on another stage: plan with them tied apart,"
+                         " or together" },
         { "pipedream", true, "tied layers are on different stages, whose gradients are added up at a flush, which"
                              " pipedream has not; plan with them together" },
     };
