@@ -7,6 +7,7 @@
 Start the ranks by torchrun. `links` measures what messages between them take, as a cluster's synopsis.
 """
 
+from .. import capture  # first, since it refuses a PyTorch that is missing or too old
 from .link_rates import links
 from .pipelines import Pipeline, pipeline
 from .verification import Verification, verify
