@@ -156,13 +156,8 @@ def check_torchtitan(case, text):
         same(f'stages of rank {rank}', sorted(held), [s for s, d in enumerate(case.devices()) if d == rank])
 
 
-def run_deepspeed(rank, world, text, path, out):
-    os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(world), DS_ACCELERATOR='cpu')
-    torch = importlib.import_module('torch')
-    comm = importlib.import_module('deepspeed.comm')
-    importlib.import_module('deepspeed.ops').__compatible_ops__.clear()  # or it compiles its own messages for CPUs
-    comm.init_distributed('gloo', auto_mpi_discovery=False, init_method=f'file://{path}', rank=rank, world_size=world,
-                          verbose=False)
+def counted_layers(torch):
+    """Layers of a model, and how often each has run forward so far."""
     runs = [0] * len(LAYERS)
 
     class Layer(torch.nn.Linear):
@@ -174,9 +169,20 @@ def run_deepspeed(rank, world, text, path, out):
             runs[self.number] += 1
             return super().forward(x)
 
+    return [Layer(number) for number in range(len(LAYERS))], runs
+
+
+def run_deepspeed(rank, world, text, path, out):
+    os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(world), DS_ACCELERATOR='cpu')
+    torch = importlib.import_module('torch')
+    comm = importlib.import_module('deepspeed.comm')
+    importlib.import_module('deepspeed.ops').__compatible_ops__.clear()  # or it compiles its own messages for CPUs
+    comm.init_distributed('gloo', auto_mpi_discovery=False, init_method=f'file://{path}', rank=rank, world_size=world,
+                          verbose=False)
+    layers, runs = counted_layers(torch)
     given = {}
     exec(text, given)
-    module = given['PlannedPipelineModule']([Layer(n) for n in range(len(LAYERS))])
+    module = given['PlannedPipelineModule'](layers)
     if module.activation_checkpoint_interval > 0:
         module._precompute_checkpointable_values()
     module(torch.ones(2, 4, requires_grad=True)).sum().backward()
@@ -279,20 +285,10 @@ def check_nanotron(case, text):
 def check_torchgpipe(case, text):
     importlib.import_module('torchgpipe')
     torch = importlib.import_module('torch')
-    runs = [0] * len(LAYERS)
-
-    class Layer(torch.nn.Linear):
-        def __init__(self, number):
-            super().__init__(4, 4)
-            self.number = number
-
-        def forward(self, x):
-            runs[self.number] += 1
-            return super().forward(x)
-
+    layers, runs = counted_layers(torch)
     devices = ', '.join(str(device) for device in case.devices())
     same('devices', f'devices=[{devices}]' in text, True)
-    given = {'model': torch.nn.Sequential(*(Layer(n) for n in range(len(LAYERS))))}
+    given = {'model': torch.nn.Sequential(*layers)}
     exec(text.replace(f'[{devices}]', str(['cpu'] * len(case.stages))), given)
     model = given['model']
     same('partitions', [len(part) for part in model.partitions], [len(stage['layers']) for stage in case.stages])
