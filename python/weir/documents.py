@@ -371,11 +371,10 @@ class Comparison(_Written):
         return f'<weir.Comparison: {predicted:.3f} ms predicted, {measured:.3f} ms measured{first}>'
 
 
-class Explanation:
-    """Why a plan is not faster: the document "weir.explanation" (docs/formats/explanation.md)."""
+class _Found:
+    """What a call has found, as a document that is written and not read."""
 
-    def __init__(self, document: str, text: str) -> None:
-        self._json, self._text = document, text
+    _json: str
 
     def json(self) -> str:
         """The document, as Weir writes it."""
@@ -383,8 +382,15 @@ class Explanation:
 
     @property
     def document(self) -> dict[str, Any]:
-        """The document as dictionaries and lists."""
+        """The document as dictionaries and lists; a copy, made anew each time."""
         return json.loads(self._json)
+
+
+class Explanation(_Found):
+    """Why a plan is not faster: the document "weir.explanation" (docs/formats/explanation.md)."""
+
+    def __init__(self, document: str, text: str) -> None:
+        self._json, self._text = document, text
 
     def text(self) -> str:
         """What binds, and what each change would gain, for people."""
@@ -394,21 +400,12 @@ class Explanation:
         return self._text
 
 
-class Sweep(Sequence[Mapping[str, Any]]):
+class Sweep(_Found, Sequence[Mapping[str, Any]]):
     """The rows of a sweep (docs/formats/sweep.md), the table of them, and the plan that is suggested."""
 
     def __init__(self, document: str, table: str, best: Optional[Plan]) -> None:
         self._json, self._table, self.best = document, table, best
         self._rows = json.loads(document)['rows']
-
-    def json(self) -> str:
-        """The document, as Weir writes it."""
-        return self._json
-
-    @property
-    def document(self) -> dict[str, Any]:
-        """The document as dictionaries and lists."""
-        return json.loads(self._json)
 
     def table(self) -> str:
         """Time against peak bytes, the best, the front, and why the others lost, for people."""

@@ -6,11 +6,8 @@ import unittest
 
 sys.path[:0] = [os.path.join(os.path.dirname(__file__), "..", ".."), os.path.dirname(__file__)]
 
-try:
-    import torch
-    from torch import nn
-except ImportError:
-    raise unittest.SkipTest("PyTorch is not installed")
+import torch
+from torch import nn
 
 import models
 from weir.capture.errors import WeirError

@@ -4,19 +4,14 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 import unittest
 from unittest import mock
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [os.path.join(HERE, "..", ".."), HERE]
 
-try:
-    import torch
-    from torch import nn
-except ImportError:
-    raise unittest.SkipTest("PyTorch is not installed")
+import torch
+from torch import nn
 
 from capturing import document, made, square
 from weir.capture import dispatch

@@ -11,22 +11,6 @@ from torch.utils.checkpoint import checkpoint
 from .flow import Run, StageFlow
 
 
-class _Enter(torch.autograd.Function):
-    """Received tensors, no longer leaves, so that they may be handed on. Their gradients leave as messages can be:
-
-    in one piece of memory.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, *values: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        ctx.set_materialize_grads(False)
-        return tuple(value.detach() for value in values)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Any) -> tuple[Any, ...]:
-        return tuple(None if gradient is None else gradient.contiguous() for gradient in gradients)
-
-
 class _Leave(torch.autograd.Function):
     """Outputs, all of one node of the graph.
 
@@ -43,6 +27,17 @@ class _Leave(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> tuple[Any, ...]:
         return gradients
+
+
+class _Enter(_Leave):
+    """Received tensors, no longer leaves, so that they may be handed on. Their gradients leave as messages can be:
+
+    in one piece of memory.
+    """
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> tuple[Any, ...]:
+        return tuple(None if gradient is None else gradient.contiguous() for gradient in gradients)
 
 
 def _through(function: Any, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
