@@ -47,6 +47,20 @@ class Tied(nn.Module):
         return {"logits": self.head(now + self.late(ids)), "hidden": now}
 
 
+class Shared(nn.Module):
+    """The first layer runs once more at the end."""
+
+    def __init__(self, width: int = 16):
+        super().__init__()
+        torch.manual_seed(5)
+        self.layers = nn.ModuleList(nn.Linear(width, width) for _ in range(4))
+
+    def forward(self, x):
+        for layer in [*self.layers, self.layers[0]]:
+            x = torch.tanh(layer(x))
+        return x
+
+
 class Normed(nn.Module):
     """BatchNorm, whose running means count micro-batches, and activations in place."""
 

@@ -1,6 +1,7 @@
 """Every schedule that PyTorch can express runs in its runtime with the gradients of the whole model."""
 
 import os
+import re
 import sys
 import unittest
 
@@ -30,6 +31,11 @@ REFUSED = {
     "dualpipe": "dualpipe has two copies of each stage on the same ranks, and PyTorch's runtime has one of each: plan "
                 "with zb-v or dualpipev",
     "seq1f1b": "seq1f1b splits its sequences, which PyTorch's runtime cannot: plan with 1f1b"}
+REFUSED_BECAUSE = {  # what the page says, and the sentence
+    "refused: PyTorch's runtime has one version of the weights": "PyTorch's runtime has one version of them",
+    "refused: it has one copy of each stage": "PyTorch's runtime has one of each",
+    "refused: it does not split sequences": "splits its sequences, which PyTorch's runtime cannot"}
+README = os.path.join(os.path.dirname(os.path.abspath(weir.__file__)), "torch", "README.md")
 LAYERS = [str(layer) for layer in range(8)]
 SEARCHED_COSTS = "100us,130us,70us,2us"
 
@@ -98,9 +104,21 @@ class Schedules(unittest.TestCase):
     def test_every_schedule_is_either_run_or_refused(self):
         with self.assertRaises(weir.WeirError) as listed:
             weir.schedule("no such", ranks=2, micro_batches=4)
-        for name in [*RUN, *REFUSED, "forward-only"]:
-            self.assertIn(name, str(listed.exception))
-        self.assertEqual(18, len({*RUN, *REFUSED, "forward-only"}))
+        names = re.search(r"\(there are (.*)\)", str(listed.exception))[1].split(", ")
+        self.assertEqual(sorted(names), sorted([*RUN, *REFUSED, "forward-only"]))
+
+    def test_the_page_says_which_and_why_not(self):
+        with open(README, encoding="utf-8") as file:
+            rows = dict(re.findall(r"^\| ([a-z][^|]*) \| (.*) \|$", file.read().split("## Which schedules")[1], re.M))
+        rows.pop("schedule")
+        said = {name: what for names, what in rows.items() for name in names.split(";")[0].split(", ")}
+        self.assertEqual(sorted([*RUN, *REFUSED, "forward-only", "searched orders"]), sorted(said))
+        for name, what in said.items():
+            wanted = ("refused: " if name in REFUSED else "PyTorch's class" if RUN.get(name) else
+                      "`_ScheduleForwardOnly`" if name == "forward-only" else "the CSV runtime")
+            self.assertTrue(what.startswith(wanted), (name, what))
+            if name in REFUSED:
+                self.assertIn(REFUSED_BECAUSE[what], REFUSED[name])
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ import json
 import os
 import sys
 import unittest
+from unittest import mock
 
 sys.path[:0] = [os.path.join(os.path.dirname(__file__), "..", ".."), os.path.dirname(__file__)]
 
@@ -18,6 +19,7 @@ from plans import plan_of, profile_of, recomputed
 from ranks import on_ranks
 from weir.torch import links, pipeline, verify
 from weir.torch.link_rates import fit_line, synopsis
+from weir.torch.pipelines import device_of
 from weir.torch.pipes import cut_pipes
 
 CHAIN = [str(layer) for layer in range(8)]
@@ -48,6 +50,8 @@ def cases():
                  ["embedding", *layers[:4], "late", "head"]),
         "named": (pipeline_models.Tied(), {"ids": words(16, 5), "scale": random(16, 5, 1)}, words(16, 5), word_loss,
                   ["embedding", *layers[:4], "late", "head"]),
+        "shared": (pipeline_models.Shared(), random(16, 16), random(16, 16) + 1, mean_square,
+                   [*layers[:4], "layers.0@2"]),
         "normed": (pipeline_models.Normed(), random(16, 4, 8, 8), words(16) % 3, torch.nn.functional.cross_entropy,
                    [*layers, "head"])}
 
@@ -138,7 +142,7 @@ class Stages(unittest.TestCase):
                 runs += [(case, plan, None), (case, recomputed(copy.deepcopy(plan)), None)]
         for found in on_ranks(2, verified, runs, 2):
             for (case, plan, _), (equal, close, said) in zip(runs, found):
-                if case in ("tied", "named"):  # the copies' sums are added up, not one after the other
+                if case in ("tied", "named", "shared"):  # the copies' sums are added up, not one after the other
                     self.assertTrue(close, (case, plan["schedule"]["name"], said))
                 else:
                     self.assertTrue(equal, (case, plan["schedule"]["name"], said))
@@ -194,6 +198,13 @@ class Stages(unittest.TestCase):
             with self.assertRaises(weir.WeirError) as refused:
                 cut_pipes(plan, weir.schedule("1f1b", ranks=4, micro_batches=6 if 3 in replicas else 5,
                                               replicas=replicas))
+            self.assertIn(sentence, str(refused.exception))
+
+    def test_devices_that_are_not_here_are_refused(self):
+        for device, sentence in (("fast", "device is 'fast', and must be one of PyTorch's"),
+                                 ("cuda", "device is 'cuda', but PyTorch finds no GPU here")):
+            with self.assertRaises(weir.WeirError) as refused, mock.patch("torch.cuda.is_available", lambda: False):
+                device_of(device, None)
             self.assertIn(sentence, str(refused.exception))
 
     def test_without_processes_there_is_a_sentence(self):

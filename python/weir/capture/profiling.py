@@ -95,18 +95,24 @@ def check(model: nn.Module, repeats: int) -> None:
         raise refusal(f"repeats is {repeats!r}, and must be a whole number from 1")
 
 
-def moved(model: nn.Module, sample: Any, target: Any, device: Any) -> tuple:
-    if device is None:
-        return model, sample, target
+def as_device(device: Any) -> torch.device:
+    """A device that is here."""
     try:
         place = torch.device(device)
     except (RuntimeError, TypeError):
         raise refusal(f"device is {device!r}, and must be one of PyTorch's: 'cpu', 'cuda', 'cuda:1'") from None
+    if place.type == "cuda" and not torch.cuda.is_available():
+        raise refusal(f"device is {device!r}, but PyTorch finds no GPU here (torch.cuda.is_available() is False); go "
+                      "where there is one, or use device='cpu'")
+    return place
+
+
+def moved(model: nn.Module, sample: Any, target: Any, device: Any) -> tuple:
+    if device is None:
+        return model, sample, target
+    place = as_device(device)
     if place.type not in ("cpu", "cuda"):
         raise refusal(f"device is {device!r}; times are taken on 'cpu' and on 'cuda'")
-    if place.type == "cuda" and not torch.cuda.is_available():
-        raise refusal(f"device is {device!r}, but PyTorch finds no GPU here (torch.cuda.is_available() is False); "
-                      "profile where there is one, or on device='cpu'")
     if place.type == "cuda":
         torch.cuda.set_device(place)
 

@@ -11,6 +11,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils import _pytree as tree
 
 from ..capture.parts import Parts
+from ..capture.profiling import as_device
 from ..capture.replay import Loss
 from ..documents import Plan, Schedule
 from .flow import cut_stages, look_at_values, take_apart
@@ -230,7 +231,7 @@ def as_plan(plan: Union[Plan, str, dict]) -> Plan:
 
 def device_of(device: Any, group: Optional[dist.ProcessGroup]) -> torch.device:
     if device is not None:
-        return torch.device(device)
+        return as_device(device)
     if "nccl" in dist.get_backend(group):
         return torch.device("cuda", torch.cuda.current_device())
     return torch.device("cpu")
