@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "partitioner/cost/variant.h"
+#include "partitioner/search/search_given.h"
 
 enum { KEY_REPLICAS = KEY_OWN, KEY_DEVICES, KEY_FEWER, KEY_VARIANTS };
 
@@ -70,35 +70,6 @@ static error_t take(int key, char *argument, struct argp_state *state)
 
 const struct argp arrangement_argp = { .options = options, .parser = take };
 
-// As many as ranks; where stages take variants, as many as their groups have.
-static size_t count_devices(const struct search_request *request)
-{
-    size_t count = 0;
-    for (uint32_t s = 0; request->layout.variants && s < request->layout.stages; s++)
-        count += (request->layout.replicas ? request->layout.replicas[s] : 1)
-               * variant_devices(request->profile, request->layout.variants[s]);
-    return request->layout.variants ? count : request->ranks;
-}
-
-static bool apply_devices(const struct arrangement_options *given, struct search_request *request, struct error *error)
-{
-    if (given->device_count == 0)
-        return true;
-    for (size_t i = 0; i < given->device_count; i++) {
-        if (given->devices_of[i] >= request->cluster->device_count)
-            return error_set(error, "--devices: device %u is not in the cluster (0 to %zu)", given->devices_of[i],
-                             request->cluster->device_count - 1);
-        for (size_t other = 0; other < i; other++)
-            if (given->devices_of[other] == given->devices_of[i])
-                return error_set(error, "--devices: device %u is there twice", given->devices_of[i]);
-    }
-    const size_t needed = count_devices(request);
-    if (given->device_count != needed)
-        return error_set(error, "--devices: names %zu devices, but %zu are needed", given->device_count, needed);
-    request->layout.devices = given->devices_of;
-    return true;
-}
-
 // How many ranks the numbers say there are.
 static uint32_t count_ranks(const struct arrangement_options *given, const struct search_request *request)
 {
@@ -131,5 +102,6 @@ bool arrangement_options_apply(const struct arrangement_options *given, struct s
     }
     if (request->ranks == 0)
         request->ranks = count_ranks(given, request);
-    return apply_devices(given, request, error);
+    return given->device_count == 0 || search_give_devices(request, given->devices_of, given->device_count, error)
+        || error_at(error, "--devices");
 }

@@ -7,6 +7,7 @@
 #include "cli/plan_use.h"
 #include "common/json.h"
 #include "common/number.h"
+#include "partitioner/search/search_given.h"
 #include "schedules/generators/generate.h"
 #include "profiler/cluster_synopsis.h"
 
@@ -127,39 +128,23 @@ static bool says_all(const struct plan_options *given, const struct plan_default
     return !missing || error_set(error, "%s is needed: %s does not say it", missing, defaults->document);
 }
 
-static bool find_layer(const struct profile *profile, const char *name, size_t length, uint32_t *layer,
-                       struct error *error)
-{
-    for (size_t l = 0; l < profile->layer_count; l++) {
-        if (strlen(profile->layers[l].name) == length && strncmp(profile->layers[l].name, name, length) == 0) {
-            *layer = (uint32_t)l;
-            return true;
-        }
-    }
-    return error_set(error, "--pin: the profile has no layer named \"%.*s\"", (int)length, name);
-}
-
 static bool set_pins(const struct plan_options *given, struct plan_request *request, struct error *error)
 {
     request->pins = calloc(given->pin_count + 1, sizeof request->pins[0]);
     if (!request->pins)
         return error_no_memory(error, "pinned layers");
+    size_t count = 0;
     for (size_t i = 0; i < given->pin_count; i++) {
-        const char *equals = strrchr(given->pins[i], '=');
+        const char *name = given->pins[i], *equals = strrchr(name, '=');
         uint64_t stage;
-        if (!count_parse(equals + 1, "--pin LAYER=STAGE", 0, PLAN_MOST_STAGES, &stage, error)
-            || !find_layer(request->profile, given->pins[i], (size_t)(equals - given->pins[i]),
-                           &request->pins[i].layer, error))
+        if (!count_parse(equals + 1, "--pin LAYER=STAGE", 0, PLAN_MOST_STAGES, &stage, error))
             return false;
-        request->pins[i].stage = (uint32_t)stage;
-        for (size_t other = 0; other < i; other++)
-            if (request->pins[other].layer == request->pins[i].layer && request->pins[other].stage != stage)
-                return error_set(error, "--pin: layer \"%.*s\" cannot be on stages %u and %u",
-                                 (int)(equals - given->pins[i]), given->pins[i], request->pins[other].stage,
-                                 request->pins[i].stage);
+        if (!search_give_pin(request->profile, name, (size_t)(equals - name), (uint32_t)stage, request->pins, &count,
+                             error))
+            return error_at(error, "--pin");
     }
     request->request.pinned.at = request->pins;
-    request->request.pinned.count = given->pin_count;
+    request->request.pinned.count = count;
     return true;
 }
 

@@ -167,11 +167,22 @@ void weir_profile_free(struct weir_profile *profile);
 
 struct weir_plan;
 
+struct weir_numbers {
+    const uint32_t *at;
+    size_t count;
+};
+
+// A layer that is to be on a stage.
+struct weir_pin {
+    const char *layer;
+    uint32_t stage;
+};
+
 struct weir_planning {
     const char *cluster;     // a line: "4 devices, 80GiB, 300GB/s 3us"; a file; or a document's text
     const char *schedule;    // any that `weir schedule` lists: "gpipe", "1f1b", "zb-h1", ...
     uint32_t micro_batches;  // of an iteration
-    uint32_t ranks;          // usual: one per device of the cluster
+    uint32_t ranks;          // usual: those of `replicas` or `devices`, or else one per device of the cluster
     const char *optimizer;   // "sgd" (usual), "momentum", "adamw"; for planning alone "adam", "lamb", ... as well
     uint32_t chunks;         // stages on each rank; usual: as the schedule has it
     bool tied_apart;         // tied layers may be on different stages, under schedules that flush
@@ -184,6 +195,11 @@ struct weir_planning {
     uint64_t step_rate;  // bytes per second of an update; usual: it takes no time
     // What the search may choose beyond cuts and recomputation; for planning alone but for the devices.
     bool choose_replicas, choose_devices, choose_fewer_devices, choose_variants;
+    // The same, given.
+    struct weir_numbers replicas;  // ranks of each stage, which add up to `ranks`
+    struct weir_numbers devices;   // of each rank
+    const struct weir_pin *pins;
+    size_t pin_count;
     uint64_t budget;       // units of work; usual: a few seconds' worth
     uint64_t deadline_ns;  // of all of it; plans then vary from time to time
     const struct weir_watch *watch;
@@ -237,11 +253,6 @@ bool weir_explain(const struct weir_plan *plan, const struct weir_profile *profi
 // weir-glpk, and code 2 where the case is not for it. `watch` may be NULL.
 char *weir_second_opinion(const struct weir_plan *plan, const struct weir_profile *profile,
                           const struct weir_watch *watch, struct weir_error *error);
-
-struct weir_numbers {
-    const uint32_t *at;
-    size_t count;
-};
 
 struct weir_sweeping {
     const char *cluster;           // as of struct weir_planning

@@ -2,12 +2,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/number.h"
 #include "partitioner/cost/predict.h"
 #include "partitioner/evaluate/evaluate.h"
 #include "partitioner/evaluate/question.h"
 #include "partitioner/explain/explain.h"
 #include "partitioner/integer/second_opinion.h"
 #include "partitioner/plan_search.h"
+#include "partitioner/search/search_given.h"
 #include "partitioner/search/search_telling.h"
 #include "partitioner/sweep/sweep.h"
 #include "runtime/weir_handles.h"
@@ -57,15 +59,55 @@ static void tell_search(void *self, const struct search_progress *now)
     watching_tell(self, "%s", search_progress_format(now, words));
 }
 
+static uint32_t count_ranks(const struct weir_planning *planning, const struct cluster *cluster)
+{
+    uint64_t ranks = 0;
+    for (size_t s = 0; s < planning->replicas.count; s++)
+        ranks += planning->replicas.at[s];
+    if (planning->ranks > 0)
+        return planning->ranks;
+    if (ranks == 0)
+        ranks = planning->devices.count > 0 ? planning->devices.count : cluster->device_count;
+    return (uint32_t)min_u64(ranks, UINT32_MAX);
+}
+
+// Replicas, devices and pins, the last for the caller to free.
+static bool give_by_hand(const struct weir_planning *planning, struct search_request *request,
+                         struct search_pin **pins, struct error *error)
+{
+    const struct weir_numbers replicas = planning->replicas, devices = planning->devices;
+    if ((replicas.count > 0 && planning->choose_replicas) || (devices.count > 0 && planning->choose_devices))
+        return error_set(error, "%s: are given, and so there is nothing to choose",
+                         planning->choose_replicas ? "replicas" : "devices");
+    for (size_t s = 0; s < replicas.count; s++)
+        if (replicas.at[s] == 0)
+            return error_set(error, "replicas: stage %zu needs at least one", s);
+    if (replicas.count > 0) {
+        request->layout.replicas = replicas.at;
+        request->layout.stages = (uint32_t)replicas.count;
+    }
+    if (devices.count > 0 && !search_give_devices(request, devices.at, devices.count, error))
+        return error_at(error, "devices");
+    *pins = calloc(planning->pin_count + 1, sizeof **pins);
+    if (!*pins)
+        return error_no_memory(error, "pinned layers");
+    for (size_t i = 0; i < planning->pin_count; i++)
+        if (!search_give_pin(request->profile, planning->pins[i].layer, strlen(planning->pins[i].layer),
+                             planning->pins[i].stage, *pins, &request->pinned.count, error))
+            return error_at(error, "pins");
+    request->pinned.at = *pins;
+    return true;
+}
+
 static struct plan *search(const struct weir_planning *planning, const struct profile *profile,
                            const struct cluster *cluster, const struct holding *holding, struct error *error)
 {
     struct watching watching = { .watch = planning->watch };
-    const struct search_request request = {
+    struct search_request request = {
         .profile = profile,
         .cluster = cluster,
         .schedule = planning->schedule,
-        .ranks = planning->ranks > 0 ? planning->ranks : (uint32_t)cluster->device_count,
+        .ranks = count_ranks(planning, cluster),
         .chunks = planning->chunks,
         .micro_batches = planning->micro_batches,
         .holding = *holding,
@@ -74,8 +116,10 @@ static struct plan *search(const struct weir_planning *planning, const struct pr
         .limits = { .budget = planning->budget, .deadline_ns = planning->deadline_ns,
                     .interrupted = watching_stop(&watching), .progress = tell_search, .self = &watching },
     };
-    struct plan *plan = plan_search_orders(&request, error);
+    struct search_pin *pins = NULL;
+    struct plan *plan = give_by_hand(planning, &request, &pins, error) ? plan_search_orders(&request, error) : NULL;
     plan_search_blame_deadline(planning->deadline_ns, error);
+    free(pins);
     return plan;
 }
 

@@ -144,6 +144,26 @@ class Plans(Case):
         self.assertLess(len(plan.document['stages']), 4)
         self.assertEqual(plan.document['holding']['shard'], 'optimizer')
 
+    def test_replicas_devices_and_pins_can_be_given(self):
+        made, how = profile(), {'schedule': '1f1b', 'micro_batches': 8}
+        made.save('profile.json')
+
+        def plan(**given):
+            return weir.partition(made, '4 devices, 16MiB, 10GB/s 10us', **how, **given)
+        given = plan(replicas=[2, 1], devices=[3, 0, 1], pins={'layer2': 1, 'layer1': 0})
+        self.assertEqual([[[3], [0]], [[1]]], [stage['devices'] for stage in given.document['stages']])
+        self.assertEqual(['layer0', 'layer1'], given.document['stages'][0]['layers'])
+        self.assertEqual(given.json(), weir_says(
+            'partition', 'profile.json', '--cluster=4 devices, 16MiB, 10GB/s 10us', '--schedule=1f1b', '-m8',
+            '--replicas=2,1', '--devices=3,0,1', '--pin=layer2=1', '--pin=layer1=0', '--optimizer=sgd', '-o', '-'))
+        given.check(made)
+        for sentence, options in (('devices: device 4 is not in the cluster (0 to 3)', {'devices': [4]}),
+                                  ('pins: the profile has no layer named "head"', {'pins': {'head': 0}}),
+                                  ('replicas: 0 is not between 1 and 4294967295', {'replicas': [1, 0]}),
+                                  ('devices: are given, and so there is nothing to choose',
+                                   {'devices': [0, 1], 'choose': 'devices'})):
+            self.refuses(sentence, 2, plan, **options)
+
     def test_tied_layers_are_apart_where_the_schedule_flushes(self):
         tied = profile(tied=[[0, 7]])
 

@@ -431,7 +431,9 @@ def partition(profile: Profile, cluster: Union[str, Document], *, schedule: str,
               ranks: Optional[int] = None, chunks: Optional[int] = None, optimizer: str = 'sgd',
               memory: Optional[Size] = None, tied_apart: Optional[bool] = None, shard: str = 'none',
               host: Iterable[str] = (), window: Optional[int] = None, step_rate: Optional[int] = None,
-              choose: Iterable[str] = (), budget: Optional[int] = None, deadline: Optional[Time] = None,
+              choose: Iterable[str] = (), replicas: Optional[Iterable[int]] = None,
+              devices: Optional[Iterable[int]] = None, pins: Optional[Mapping[str, int]] = None,
+              budget: Optional[int] = None, deadline: Optional[Time] = None,
               progress: Optional[Progress] = None) -> Plan:
     """The plan with the least simulated time of an iteration that fits the devices' memory.
 
@@ -443,7 +445,8 @@ def partition(profile: Profile, cluster: Union[str, Document], *, schedule: str,
     How states are held (docs/memory.md): `tied_apart`, whether layers that share parameters may be on different stages
     (None: where the schedule flushes), `shard` (none, optimizer, gradients, weights), `host` (optimizer, activations),
     `window` (layers), `step_rate` (bytes per second). `choose`, what the search may choose too: replicas, devices,
-    fewer (devices without work), variants.
+    fewer (devices without work), variants. Or given: `replicas`, the ranks of each stage; `devices`, that of each rank;
+    `pins`, the stages of some layers, by name.
 
     `budget`: units of work. `deadline`: seconds, or "10s"; plans then vary. `progress` is called with a line on how
     far the search is, some ten times a second. Ctrl-C ends it with the best plan so far, whose certificate says
@@ -451,6 +454,8 @@ def partition(profile: Profile, cluster: Union[str, Document], *, schedule: str,
     """
     host = _words('host', host, ('optimizer', 'activations'))
     choose = _words('choose', choose, ('replicas', 'devices', 'fewer', 'variants'))
+    pins = pins or {}
+    pinned = (library.Pin * len(pins))(*((encode(layer), whole(stage, 'pins')) for layer, stage in pins.items()))
     watch = library.Watch()
     planning = library.Planning(
         cluster=_document(cluster), schedule=encode(schedule), micro_batches=whole(micro_batches, 'micro_batches', 1),
@@ -461,6 +466,8 @@ def partition(profile: Profile, cluster: Union[str, Document], *, schedule: str,
         window=whole(window, 'window', 1), step_rate=whole(step_rate, 'step_rate', 1, 2**53 - 1),
         choose_replicas='replicas' in choose, choose_devices='devices' in choose,
         choose_fewer_devices='fewer' in choose, choose_variants='variants' in choose,
+        replicas=numbers(replicas, 'replicas'), devices=numbers(devices, 'devices', 0), pins=pinned,
+        pin_count=len(pinned),
         budget=whole(budget, 'budget', 1, 2**53 - 1), deadline_ns=time_ns(deadline, 'deadline'),
         watch=ctypes.pointer(watch))
     return Plan(run('partition', profile, ctypes.byref(planning), watch=watch, progress=progress))

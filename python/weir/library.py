@@ -54,13 +54,18 @@ class Numbers(Structure):
     _fields_ = [('at', POINTER(c_uint32)), ('count', c_size_t)]
 
 
+class Pin(Structure):
+    _fields_ = [('layer', c_char_p), ('stage', c_uint32)]
+
+
 class Planning(Structure):
     _fields_ = [
         ('cluster', c_char_p), ('schedule', c_char_p), ('micro_batches', c_uint32), ('ranks', c_uint32),
         ('optimizer', c_char_p), ('chunks', c_uint32), ('tied_apart', c_bool), ('tied_apart_where_possible', c_bool),
         ('memory_bytes', c_uint64), ('shard', c_char_p), ('optimizer_on_host', c_bool), ('activations_on_host', c_bool),
         ('window', c_uint32), ('step_rate', c_uint64), ('choose_replicas', c_bool), ('choose_devices', c_bool),
-        ('choose_fewer_devices', c_bool), ('choose_variants', c_bool), ('budget', c_uint64), ('deadline_ns', c_uint64),
+        ('choose_fewer_devices', c_bool), ('choose_variants', c_bool), ('replicas', Numbers), ('devices', Numbers),
+        ('pins', POINTER(Pin)), ('pin_count', c_size_t), ('budget', c_uint64), ('deadline_ns', c_uint64),
         ('watch', POINTER(Watch)),
     ]
 
@@ -336,13 +341,13 @@ def encode(text: Optional[str]) -> Optional[bytes]:
     return text.encode()
 
 
-def numbers(values: Any) -> Numbers:
+def numbers(values: Any, name: str = 'a number', least: int = 1) -> Numbers:
     """Whole numbers, one or several, as the library takes them; None: the library's choice."""
     if values is None:
         return Numbers()
     values = [values] if isinstance(values, int) else list(values)
     for value in values:
-        whole(value, 'a number', 1)
+        whole(value, name, least)
     return Numbers((c_uint32 * len(values))(*values), len(values))
 
 

@@ -119,6 +119,48 @@ static void replicas_may_be_chosen(void **state)
     weir_profile_free(profile);
 }
 
+static void replicas_devices_and_pins_may_be_given(void **state)
+{
+    (void)state;
+    static const uint32_t replicas[] = { 2, 1 }, none[] = { 2, 0 }, devices[] = { 3, 0, 1 }, twice[] = { 1, 1, 2 };
+    static const struct weir_pin pins[] = { { "layer1", 0 }, { "layer2", 1 } }, unknown[] = { { "head", 0 } };
+    struct weir_planning planning = { .cluster = "4 devices, 16MiB, 10GB/s 10us", .schedule = "1f1b",
+                                      .micro_batches = 8 };
+    planning.replicas = (struct weir_numbers){ replicas, 2 };
+    planning.devices = (struct weir_numbers){ devices, 3 };
+    planning.pins = pins;
+    planning.pin_count = 2;
+    struct weir_error error = { 0 };
+    struct weir_profile *profile = made_profile(8);
+    struct weir_plan *plan = weir_partition(profile, &planning, &error);
+    assert_good(plan, error);
+    assert_int_equal(weir_plan_stage_count(plan), 2);
+    assert_int_equal(weir_plan_stage(plan, 0).end, 2);
+    char *document = weir_plan_document(plan, &error);
+    assert_non_null(strstr(document, "\"devices\": [[3], [0]]"));
+    assert_non_null(strstr(document, "\"devices\": [[1]]"));
+    weir_text_free(document);
+    weir_plan_free(plan);
+    for (unsigned i = 0; i < 5; i++) {
+        static const char *const sentences[] = {
+            "replicas: stage 1 needs at least one", "devices: device 1 is there twice",
+            "devices: names 2 devices, but 3 are needed", "pins: the profile has no layer named \"head\"",
+            "replicas: are given, and so there is nothing to choose",
+        };
+        struct weir_planning wrong = planning;
+        wrong.replicas.at = i == 0 ? none : replicas;
+        wrong.devices = (struct weir_numbers){ i == 1 ? twice : devices, i == 2 ? 2 : 3 };
+        wrong.pins = i == 3 ? unknown : pins;
+        wrong.pin_count = i == 3 ? 1 : 2;
+        wrong.choose_replicas = i == 4;
+        error = (struct weir_error){ 0 };
+        assert_null(weir_partition(profile, &wrong, &error));
+        assert_error(error, sentences[i]);
+        assert_int_equal(error.code, 2);
+    }
+    weir_profile_free(profile);
+}
+
 // The last layer reads the first one's weights.
 static struct weir_profile *tied_profile(unsigned layers)
 {
@@ -339,6 +381,7 @@ int main(void)
         TEST_ROW(a_planning_is_refused, &refusal_rows[2]),
         TEST_ROW(a_planning_is_refused, &refusal_rows[3]),
         cmocka_unit_test(replicas_may_be_chosen),
+        cmocka_unit_test(replicas_devices_and_pins_may_be_given),
         cmocka_unit_test(tied_layers_are_apart_where_that_is_possible),
         cmocka_unit_test(a_search_that_is_stopped_has_the_best_so_far),
         cmocka_unit_test(a_search_without_a_plan_yet_says_so),

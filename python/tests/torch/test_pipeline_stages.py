@@ -193,7 +193,8 @@ class Stages(unittest.TestCase):
 
     def test_unequal_replicas_are_refused(self):
         plan = weir.Plan.from_json(json.dumps(plan_of(CHAIN, "1f1b", 2, 6)))
-        for replicas, sentence in (([3, 1], "the stages have 3, 1 replicas, and PyTorch's runtime needs as many of"),
+        for replicas, sentence in (([3, 1], "the stages have 3, 1 replicas, and PyTorch's runtime needs as many of "
+                                             "each: plan with replicas=[1, 1]"),
                                    ([2, 2], "5 micro-batches do not go evenly into 2 replicas")):
             with self.assertRaises(weir.WeirError) as refused:
                 cut_pipes(plan, weir.schedule("1f1b", ranks=4, micro_batches=6 if 3 in replicas else 5,

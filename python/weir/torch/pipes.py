@@ -85,7 +85,7 @@ def _why_shared(order: dict) -> str:
                 "each: plan with zb-v or dualpipev")
     counts = [len({route[stage] for route in routes}) for stage in range(order["stages"])]
     return (f"the stages have {', '.join(map(str, counts))} replicas, and PyTorch's runtime needs as many of each: "
-            f"plan with --replicas {','.join([str(min(counts))] * len(counts))}")
+            f"plan with replicas={[min(counts)] * len(counts)}")
 
 
 def _pipe(order: dict, route: int, ranks: tuple[int, ...]) -> Pipe:
