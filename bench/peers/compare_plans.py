@@ -3,8 +3,8 @@
 
     compare_plans.py [MODEL ...] [--schedule 1f1b] [--ranks 2] [--micro-batches 8] [--rounds 10] [--no-verify]
 
-For each model: profiled on one rank while the others wait, planned for the measured links, and run by
-torch.distributed.pipelining over gloo, one compute thread for each rank. Its peer is the same model with the same
+For each model: profiled on all ranks at once, since they share the machine's memory as in a run, planned for the
+measured links, and run by torch.distributed.pipelining over gloo, one compute thread for each rank. Its peer is the same model with the same
 schedule and micro-batches, cut into stages of as many layers each, as is done where nothing was measured. Iterations
 alternate, and medians are compared: even time / planned time, the time that Weir has predicted, and the largest
 relative difference of the pipeline's gradients from the whole model's.
@@ -121,9 +121,9 @@ def planned(model, inputs, target, arguments):
     import weir
     cluster, made = weir.torch.links(), [None]
     sample = inputs[:len(inputs) // arguments.micro_batches]
+    profile = weir.profile(model, sample, loss_fn=loss_of, target=target[:len(sample)],
+                           stages=arguments.ranks if arguments.price_dispatch else None)
     if dist.get_rank() == 0:
-        profile = weir.profile(model, sample, loss_fn=loss_of, target=target[:len(sample)],
-                               stages=arguments.ranks if arguments.price_dispatch else None)
         made = [weir.partition(profile, cluster, schedule=arguments.schedule,
                                micro_batches=arguments.micro_batches).json()]
     dist.broadcast_object_list(made)
