@@ -12,22 +12,30 @@
 #include <unistd.h>
 
 struct bytes {
-    const char *at;
-    size_t length;
+    const struct output_part *parts;
+    size_t count;
 };
 
-static bool write_all(int file, struct bytes bytes)
+static bool write_part(int file, struct output_part part)
 {
-    while (bytes.length > 0) {
-        const ssize_t wrote = write(file, bytes.at, bytes.length);
+    while (part.length > 0) {
+        const ssize_t wrote = write(file, part.at, part.length);
         if (wrote < 0 && errno != EINTR)
             return false;
         if (wrote > 0) {
-            bytes.at += wrote;
-            bytes.length -= (size_t)wrote;
+            part.at = (const char *)part.at + wrote;
+            part.length -= (size_t)wrote;
         }
     }
     return true;
+}
+
+static bool write_all(int file, struct bytes bytes)
+{
+    bool good = true;
+    for (size_t i = 0; good && i < bytes.count; i++)
+        good = write_part(file, bytes.parts[i]);
+    return good;
 }
 
 // The words for what errno says about writing `path`.
@@ -204,7 +212,12 @@ static bool save_over(const char *path, mode_t mode, struct bytes bytes, struct 
 
 bool output_save(const char *path, const char *at, size_t length, struct error *error)
 {
-    const struct bytes bytes = { at, length };
+    return output_save_parts(path, &(struct output_part){ at, length }, 1, error);
+}
+
+bool output_save_parts(const char *path, const struct output_part *parts, size_t count, struct error *error)
+{
+    const struct bytes bytes = { parts, count };
     const int descriptor = descriptor_of(path);
     struct stat old;
     if (descriptor >= 0)

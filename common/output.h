@@ -19,4 +19,11 @@
 
 bool output_save(const char *path, const char *bytes, size_t length, struct error *error);
 
+// The same of bytes that lie in several places, one part after the other.
+struct output_part {
+    const void *at;
+    size_t length;
+};
+bool output_save_parts(const char *path, const struct output_part *parts, size_t count, struct error *error);
+
 #endif

@@ -31,11 +31,30 @@ static void every_single_bit_changes_the_digits(void **state)
     assert_string_not_equal(before, after);
 }
 
+static void parts_have_the_digits_of_the_whole(void **state)
+{
+    (void)state;
+    unsigned char bytes[1000];
+    char whole[HASH_SIZE], parts[HASH_SIZE];
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (unsigned char)(i * 7);
+    hash_bytes(bytes, sizeof bytes, whole);
+    for (size_t step = 1; step <= sizeof bytes; step += 111) {
+        struct hash *hash = hash_create();
+        assert_non_null(hash);
+        for (size_t at = 0; at < sizeof bytes; at += step)
+            hash_add(hash, bytes + at, at + step < sizeof bytes ? step : sizeof bytes - at);
+        hash_finish(hash, parts);
+        assert_string_equal(parts, whole);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_digits_are_those_of_xxh3_128),
         cmocka_unit_test(every_single_bit_changes_the_digits),
+        cmocka_unit_test(parts_have_the_digits_of_the_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
