@@ -29,3 +29,22 @@ bool ranks_agree(const struct process_group *group, const struct agreed *own, ui
     free(all);
     return good;
 }
+
+bool ranks_all_good(const struct process_group *group, bool good, struct error *error)
+{
+    if (!group)
+        return good;
+    struct error *all = calloc(group->ranks, sizeof *all), trouble = { 0 };
+    const struct error own = good ? (struct error){ 0 } : *error;
+    bool told = (all || error_no_memory(&trouble, "what ranks agree on"))
+             && group->all_gather(group->self, &own, sizeof own, all, &trouble);
+    for (uint32_t rank = 0; told && rank < group->ranks; rank++)
+        if (all[rank].kind != ERROR_NONE) {
+            trouble = all[rank];
+            told = false;
+        }
+    free(all);
+    if (!told)
+        *error = trouble;
+    return told;
+}

@@ -16,4 +16,8 @@ struct agreed {
 // sentence that says which, in what, and how.
 bool ranks_agree(const struct process_group *group, const struct agreed *own, uint32_t count, struct error *error);
 
+// All ranks call it, each with whether what it did went well, and why not: false on all where one failed, with the
+// sentence of the first that did. `group` may be NULL: one rank.
+bool ranks_all_good(const struct process_group *group, bool good, struct error *error);
+
 #endif

@@ -396,9 +396,12 @@ bool interpreter_initialize(struct interpreter *in, struct error *error)
     return initialize(in, error) && (!runs_ahead || (warm_up(in, error) && initialize(in, error)));
 }
 
-const void *interpreter_weights(const struct interpreter *in, uint32_t stage)
+void *interpreter_state(const struct interpreter *in, uint32_t stage, uint32_t part)
 {
     const struct local *local = in->flights.by_stage[stage];
     assert(local);
-    return row_at(&local->memory->weights, local->ring.newest);
+    const uint64_t size = precision_bytes(device_precision(queue_device(in->needs.queue)));
+    const uint64_t count = local->memory->bytes.weights / size;
+    return part == 0 ? row_at(&local->memory->weights, local->ring.newest)
+                     : (float *)local->memory->optimizer + (part - 1) * count;
 }

@@ -52,6 +52,7 @@ struct interpreter_needs {
     struct recorder *recorder;
     struct whereabouts *whereabouts;
     float *losses;  // by micro-batch
+    const uint64_t *updates_before;  // by stage: what its weights had seen when version 0 was put there; NULL: none
 };
 
 struct interpreter;
@@ -66,7 +67,8 @@ bool interpreter_initialize(struct interpreter *interpreter, struct error *error
 // One pass through the list. On any failure the other ranks are told.
 bool interpreter_run(struct interpreter *interpreter, uint64_t step, struct error *error);
 
-// The newest weights of a stage of this rank, on the device.
-const void *interpreter_weights(const struct interpreter *interpreter, uint32_t stage);
+// Of a stage of this rank, on the device: part 0, its newest weights; the others, a float for each of them, what the
+// optimizer keeps (optimizer_copies() of them).
+void *interpreter_state(const struct interpreter *interpreter, uint32_t stage, uint32_t part);
 
 #endif

@@ -41,9 +41,11 @@ static void optimize(struct interpreter *in, struct local *local, uint32_t next)
         .exempt = local->does->exempt,
         .exempt_count = local->does->exempt_count,
     };
+    const uint64_t *before = in->needs.updates_before;
+    const uint64_t seen = weight_ring_version(&local->ring, local->ring.newest)
+                        + (before ? before[local->does - in->needs.stages] : 0);
     if (buffers.count > 0)
-        optimizer_update(in->needs.optimizer, weight_ring_version(&local->ring, local->ring.newest) + 1,
-                         in->needs.queue, &buffers);
+        optimizer_update(in->needs.optimizer, seen + 1, in->needs.queue, &buffers);
     if (memory->bytes.gradients > 0)
         queue_zero(in->needs.queue, memory->gradients, memory->bytes.gradients);
 }

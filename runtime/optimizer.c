@@ -27,6 +27,15 @@ uint64_t optimizer_copies(enum optimizer_kind kind)
     return moments_of(kind) + optimizer_is_master(kind);
 }
 
+const char *optimizer_copy_name(enum optimizer_kind kind, uint64_t copy)
+{
+    static const char *const names[] = { "first_moment", "second_moment" };
+    assert(copy < optimizer_copies(kind));
+    if (copy == moments_of(kind))
+        return "master";
+    return moments_of(kind) == 1 ? "momentum" : names[copy];
+}
+
 // Behind the moments.
 static float *master_of(const struct optimizer *optimizer, float *state, uint64_t count)
 {

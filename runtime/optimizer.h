@@ -32,8 +32,10 @@ struct optimizer_buffers {
     size_t exempt_count;
 };
 
-// How many floats of state a kind has for each weight: 0 to 2, and one more of -master.
+// How many floats of state a kind has for each weight: 0 to 2, and one more of -master; and what the `copy`-th of them
+// are, in a word for files: "momentum", "first_moment", "second_moment" or "master".
 uint64_t optimizer_copies(enum optimizer_kind kind);
+const char *optimizer_copy_name(enum optimizer_kind kind, uint64_t copy);
 
 // Makes state that is all zeroes ready for the first update of these weights.
 void optimizer_begin(const struct optimizer *optimizer, struct queue *queue, const struct values *weights,

@@ -102,6 +102,7 @@ static struct pipeline *create(struct schedule *schedule, const struct plan *pla
     }
     pipeline->plan = plan;
     pipeline->layers = layers;
+    pipeline->number_bytes = precision_bytes(device_precision(device));
     pipeline->schedule = schedule;
     const bool good = engines[ENGINE_THREADS].runs(schedule, error) && prove(schedule, error)
                    && make_stages(pipeline, layers, layer_count, error) && match_memory(pipeline, error);
@@ -183,4 +184,98 @@ bool pipeline_read_parameters(const struct pipeline *pipeline, uint32_t layer, u
     uint64_t offset;
     const uint32_t stage = stage_with(pipeline, layer, &copy, &offset);
     return session_read_weights(pipeline->session, stage, copy, offset, bytes, host, error);
+}
+
+// --- what lasts --------------------------------------------------------------------------
+
+static uint64_t number_bytes(const struct pipeline *pipeline, uint32_t part)
+{
+    return part == 0 ? pipeline->number_bytes : sizeof(float);
+}
+
+static uint64_t number_count(const struct pipeline *pipeline, uint32_t layer)
+{
+    return pipeline->layers[layer].parameter_bytes / pipeline->number_bytes;
+}
+
+uint32_t pipeline_parts(const struct pipeline *pipeline)
+{
+    return 1 + (uint32_t)optimizer_copies(pipeline->plan->holding.optimizer);
+}
+
+uint64_t pipeline_part_bytes(const struct pipeline *pipeline, uint32_t layer, uint32_t part)
+{
+    return number_count(pipeline, layer) * number_bytes(pipeline, part);
+}
+
+// A layer in a stage that has it.
+static struct state_span span_of(const struct pipeline *pipeline, uint32_t layer, uint32_t part, uint32_t stage,
+                                 uint64_t offset)
+{
+    return (struct state_span){ .stage = stage, .part = part, .first = offset / pipeline->number_bytes,
+                                .count = number_count(pipeline, layer) };
+}
+
+bool pipeline_has_first(const struct pipeline *pipeline, uint32_t layer)
+{
+    uint64_t offset;
+    uint32_t copy = 0;
+    const uint32_t stage = stage_with(pipeline, layer, &copy, &offset);
+    return session_has(pipeline->session, stage, copy);
+}
+
+bool pipeline_read_part(const struct pipeline *pipeline, uint32_t layer, uint32_t part, void *host,
+                        struct error *error)
+{
+    uint64_t offset;
+    uint32_t copy = 0;
+    const uint32_t stage = stage_with(pipeline, layer, &copy, &offset);
+    const struct state_span span = span_of(pipeline, layer, part, stage, offset);
+    return session_read_state(pipeline->session, &span, copy, host, error);
+}
+
+bool pipeline_has_any(const struct pipeline *pipeline, uint32_t layer)
+{
+    uint64_t offset;
+    for (uint32_t stage = 0; stage < pipeline->plan->stage_count; stage++)
+        for (uint32_t copy = 0; copy < session_copies(pipeline->session, stage); copy++)
+            if (chain_find_parameters(pipeline->chains[stage], &pipeline->layers[layer], &offset)
+                && session_has(pipeline->session, stage, copy))
+                return true;
+    return false;
+}
+
+bool pipeline_write_part(const struct pipeline *pipeline, uint32_t layer, uint32_t part, const void *host,
+                         struct error *error)
+{
+    uint64_t offset;
+    bool good = true;
+    for (uint32_t stage = 0; good && stage < pipeline->plan->stage_count; stage++) {
+        if (!chain_find_parameters(pipeline->chains[stage], &pipeline->layers[layer], &offset))
+            continue;
+        const struct state_span span = span_of(pipeline, layer, part, stage, offset);
+        good = session_write_state(pipeline->session, &span, host, error);
+    }
+    return good;
+}
+
+uint64_t pipeline_updates(const struct pipeline *pipeline, uint32_t layer)
+{
+    uint64_t offset;
+    uint32_t copy = 0;
+    return session_updates(pipeline->session, stage_with(pipeline, layer, &copy, &offset));
+}
+
+bool pipeline_go_on(const struct pipeline *pipeline, uint64_t steps, const uint64_t *updates, struct error *error)
+{
+    const struct plan *plan = pipeline->plan;
+    uint64_t *most = calloc(plan->stage_count, sizeof *most);
+    if (!most)
+        return error_no_memory(error, "the stages of a plan");
+    for (size_t s = 0; s < plan->stage_count; s++)
+        for (uint32_t l = plan->stages[s].first; l < plan->stages[s].end; l++)
+            most[s] = updates[l] > most[s] ? updates[l] : most[s];
+    session_go_on(pipeline->session, steps, most);
+    free(most);
+    return true;
 }

@@ -14,6 +14,7 @@ struct pipeline {
     struct session *session;
     const struct plan *plan;
     const struct weir_layer *layers;
+    uint64_t number_bytes;  // of one of the weights
 };
 
 // Checks that the plan is of these layers (names, order, bytes), proves the schedule,
@@ -36,5 +37,25 @@ void pipeline_free(struct pipeline *pipeline);
 uint32_t pipeline_copies(const struct pipeline *pipeline, uint32_t layer);
 bool pipeline_read_parameters(const struct pipeline *pipeline, uint32_t layer, uint32_t copy, uint64_t bytes,
                               void *host, struct error *error);
+
+// --- what lasts from one step to the next (run.h), by layer ---------------------------
+//
+// Part 0, the parameters; and what the optimizer keeps of them. Those of a layer are the first of pipeline_copies();
+// the others are alike.
+
+uint32_t pipeline_parts(const struct pipeline *pipeline);  // 1 and more
+uint64_t pipeline_part_bytes(const struct pipeline *pipeline, uint32_t layer, uint32_t part);
+// Whether the first copy is on a rank of this process, and then into host memory; whether any is, and then to all here.
+bool pipeline_has_first(const struct pipeline *pipeline, uint32_t layer);
+bool pipeline_read_part(const struct pipeline *pipeline, uint32_t layer, uint32_t part, void *host,
+                        struct error *error);
+bool pipeline_has_any(const struct pipeline *pipeline, uint32_t layer);
+bool pipeline_write_part(const struct pipeline *pipeline, uint32_t layer, uint32_t part, const void *host,
+                         struct error *error);
+
+uint64_t pipeline_updates(const struct pipeline *pipeline, uint32_t layer);
+// Before the first step: as if `steps` had been made, and of each layer so many updates. A stage counts as its layer
+// that has seen the most.
+bool pipeline_go_on(const struct pipeline *pipeline, uint64_t steps, const uint64_t *updates, struct error *error);
 
 #endif

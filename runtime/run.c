@@ -1,5 +1,6 @@
 #include "runtime/run.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -57,6 +58,8 @@ struct session {
     uint64_t *waited_ns, *host_ns, *replayed;
     uint64_t *stage_ns;
     uint64_t *slab_bytes;  // by rank
+    uint64_t first_step;       // that this session makes
+    uint64_t *updates_before;  // by stage: of that many
 };
 
 // Whether a rank is a thread of this process.
@@ -259,6 +262,7 @@ static bool open_worker(struct worker *worker, const struct slots *slots, struct
         .recorder = &session->recorder,
         .whereabouts = &session->whereabouts,
         .losses = session->losses,
+        .updates_before = session->updates_before,
     };
     worker->interpreter = interpreter_create(&needs, error);
     return worker->interpreter != NULL;
@@ -307,11 +311,12 @@ static bool open_results(struct session *session, struct error *error)
     session->replayed = calloc(schedule->ranks, sizeof *session->replayed);
     session->stage_ns = calloc(schedule->stages, sizeof *session->stage_ns);
     session->slab_bytes = calloc(schedule->ranks, sizeof *session->slab_bytes);
+    session->updates_before = calloc(schedule->stages, sizeof *session->updates_before);
     session->last = (struct session_result){ .ranks = schedule->ranks, .per_rank = session->per_rank,
                                              .waited_ns = session->waited_ns, .host_ns = session->host_ns,
                                              .replayed = session->replayed, .losses = session->losses };
     if (!session->losses || !session->workers || !session->per_rank || !session->waited_ns || !session->host_ns
-        || !session->replayed || !session->stage_ns || !session->slab_bytes)
+        || !session->replayed || !session->stage_ns || !session->slab_bytes || !session->updates_before)
         return error_no_memory(error, "the results of a session");
     return true;
 }
@@ -420,6 +425,7 @@ void session_free(struct session *session)
     free(session->replayed);
     free(session->stage_ns);
     free(session->slab_bytes);
+    free(session->updates_before);
     free(session->stages);
     schedule_free(session->schedule);
     free(session);
@@ -548,13 +554,75 @@ uint32_t session_copies(const struct session *session, uint32_t stage)
     return placement_copies(session->placement, stage);
 }
 
+// --- what lasts ------------------------------------------------------------------------
+
+bool session_has(const struct session *session, uint32_t stage, uint32_t copy)
+{
+    return is_here(session, placement_rank(session->placement, stage, copy));
+}
+
+// Where a span begins on a rank, and its bytes.
+static void *find_state(const struct session *session, const struct state_span *span, uint32_t rank, uint64_t *bytes)
+{
+    const uint64_t size = span->part == 0 ? precision_bytes(device_precision(session->device)) : sizeof(float);
+    char *state = interpreter_state(session->workers[rank].interpreter, span->stage, span->part);
+    *bytes = span->count * size;
+    return state + span->first * size;
+}
+
+bool session_read_state(struct session *session, const struct state_span *span, uint32_t copy, void *host,
+                        struct error *error)
+{
+    const uint32_t rank = placement_rank(session->placement, span->stage, copy);
+    struct queue *queue = session->workers[rank].queue;
+    uint64_t bytes;
+    const void *state = find_state(session, span, rank, &bytes);
+    queue_download(queue, host, state, bytes);
+    return queue_wait(queue, error);
+}
+
+bool session_write_state(struct session *session, const struct state_span *span, const void *host,
+                         struct error *error)
+{
+    bool good = true;
+    for (uint32_t copy = 0; good && copy < session_copies(session, span->stage); copy++) {
+        const uint32_t rank = placement_rank(session->placement, span->stage, copy);
+        uint64_t bytes;
+        if (!is_here(session, rank))
+            continue;
+        void *state = find_state(session, span, rank, &bytes);
+        queue_upload(session->workers[rank].queue, state, host, bytes);
+        good = queue_wait(session->workers[rank].queue, error);
+    }
+    return good;
+}
+
+uint64_t session_steps(const struct session *session)
+{
+    return session->steps;
+}
+
+// All copies of a stage make as many.
+uint64_t session_updates(const struct session *session, uint32_t stage)
+{
+    const uint32_t in_step = session->weight_plan.updates[session->placement->copy_at[stage]];
+    return session->updates_before[stage] + (session->steps - session->first_step) * in_step;
+}
+
+void session_go_on(struct session *session, uint64_t steps, const uint64_t *updates)
+{
+    assert(session->steps == session->first_step);
+    session->steps = session->first_step = steps;
+    memcpy(session->updates_before, updates, session->schedule->stages * sizeof *updates);
+}
+
 bool session_read_weights(struct session *session, uint32_t stage, uint32_t copy, uint64_t offset, uint64_t bytes,
                           void *host, struct error *error)
 {
     const struct process_group *group = session->settings.group;
     const uint32_t rank = placement_rank(session->placement, stage, copy);
     struct worker *worker = &session->workers[rank];
-    const char *weights = is_here(session, rank) ? interpreter_weights(worker->interpreter, stage) : NULL;
+    const char *weights = is_here(session, rank) ? interpreter_state(worker->interpreter, stage, 0) : NULL;
     if (weights)
         queue_download(worker->queue, host, weights + offset, bytes);
     return (!is_here(session, rank) || queue_wait(worker->queue, error))

@@ -79,6 +79,31 @@ void session_set_rate(struct session *session, float rate);
 // Bytes of the one device allocation that a rank made.
 uint64_t session_slab_bytes(const struct session *session, uint32_t rank);
 
+// --- what lasts from one step to the next --------------------------------------------
+//
+// All that the next step depends on: the weights and what the optimizer keeps of them, how many updates they have seen,
+// and how many steps were made, by which layers find their data. (Versions of the weights are kept within a step only.)
+
+// Numbers [first, first + count) of a stage's newest weights, part 0; or of what the optimizer keeps of them, a float
+// for each: parts 1 to optimizer_copies().
+struct state_span {
+    uint32_t stage, part;
+    uint64_t first, count;
+};
+
+// Whether a copy of a stage is on a rank of this process.
+bool session_has(const struct session *session, uint32_t stage, uint32_t copy);
+// Of such a copy, between steps; and to all copies of this process.
+bool session_read_state(struct session *session, const struct state_span *span, uint32_t copy, void *host,
+                        struct error *error);
+bool session_write_state(struct session *session, const struct state_span *span, const void *host,
+                         struct error *error);
+
+uint64_t session_steps(const struct session *session);
+uint64_t session_updates(const struct session *session, uint32_t stage);
+// Before the first step: as if `steps` had been made, and `updates` of each stage.
+void session_go_on(struct session *session, uint64_t steps, const uint64_t *updates);
+
 // On how many ranks a stage is; and from the newest weights of one of its copies, which are
 // all alike, so many bytes behind the first `offset`.
 uint32_t session_copies(const struct session *session, uint32_t stage);
