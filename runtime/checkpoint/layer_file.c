@@ -1,0 +1,218 @@
+#include "runtime/checkpoint/layer_file.h"
+
+#include <assert.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/arrays.h"
+#include "common/number.h"
+
+static const char SUFFIX[] = ".safetensors";
+static const char HASH_NOTE[] = "xxh3-128 of ";  // a note for each tensor, so that damage has a place
+
+uint32_t lasting_parts(const struct lasting_form *form)
+{
+    const uint64_t parts = 1 + optimizer_copies(form->optimizer);
+    assert(parts <= LASTING_PARTS);
+    return (uint32_t)parts;
+}
+
+static enum safe_type type_of(const struct lasting_form *form, uint32_t part)
+{
+    return part == 0 && form->precision == PRECISION_BF16 ? SAFE_BF16 : SAFE_F32;
+}
+
+uint64_t lasting_part_bytes(const struct lasting_form *form, const struct lasting_layer *layer, uint32_t part)
+{
+    return layer->numbers * safe_type_bytes(type_of(form, part));
+}
+
+bool layer_file_path(const char *folder, const char *layer, char *path, struct error *error)
+{
+    if (*layer == '\0' || *layer == '.' || strchr(layer, '/') || strlen(layer) + strlen(SUFFIX) > NAME_MAX)
+        return error_set(error, "layer \"%.80s\" is kept in a file of its name, which no file can have: give it another one",
+                         layer);
+    return snprintf(path, PATH_MAX, "%s/%s%s", folder, layer, SUFFIX) < PATH_MAX
+        || error_set(error, "%.200s: the path is too long", folder);
+}
+
+// --- a layer as tensors ------------------------------------------------------------------
+
+// With names and notes, all of them in `arrays`.
+struct described {
+    struct safe_tensor *tensors;  // those of part 0, then those of part 1, ..
+    struct safe_note *notes;      // as many
+    size_t count;
+    struct arrays arrays;
+};
+
+static char *join(struct arrays *arrays, const char *a, const char *b, const char *c)
+{
+    struct text text = { 0 };
+    struct error none = { 0 };
+    text_add(&text, "%s%s%s", a, b, c);
+    return arrays_keep(arrays, text_take(&text, &none));
+}
+
+static void describe_tensor(struct described *all, const struct lasting_form *form, const struct lasting_layer *layer,
+                            uint32_t part, const struct lasting_tensor *from)
+{
+    struct safe_tensor *to = &all->tensors[all->count];
+    char *name = join(&all->arrays, layer->name, ".", from->name);
+    if (part > 0 && name)
+        name = join(&all->arrays, name, ".", optimizer_copy_name(form->optimizer, part - 1));
+    *to = (struct safe_tensor){ .name = name, .type = type_of(form, part), .dimensions = 1,
+                                .shape = { from->columns } };
+    if (from->rows > 1) {
+        to->dimensions = 2;
+        to->shape[0] = from->rows;
+        to->shape[1] = from->columns;
+    }
+    all->notes[all->count++] = (struct safe_note){ .key = name ? join(&all->arrays, HASH_NOTE, name, "") : NULL };
+}
+
+static bool describe(struct described *all, const struct lasting_form *form, const struct lasting_layer *layer,
+                     struct error *error)
+{
+    const uint32_t parts = lasting_parts(form);
+    *all = (struct described){ 0 };
+    all->tensors = arrays_add(&all->arrays, parts * layer->tensor_count, sizeof *all->tensors);
+    all->notes = arrays_add(&all->arrays, parts * layer->tensor_count + 1, sizeof *all->notes);
+    for (uint32_t part = 0; !all->arrays.failed && part < parts; part++)
+        for (size_t t = 0; t < layer->tensor_count; t++)
+            describe_tensor(all, form, layer, part, &layer->tensors[t]);
+    if (!all->arrays.failed)
+        return true;
+    arrays_clear(&all->arrays);
+    return error_no_memory(error, "a layer of a checkpoint");
+}
+
+// --- saving --------------------------------------------------------------------------------
+
+bool layer_file_save(const char *folder, const struct lasting_form *form, const struct lasting_layer *layer,
+                     uint64_t step, void *const parts[LASTING_PARTS], struct safe_written *written,
+                     struct error *error)
+{
+    char path[PATH_MAX], number[24];
+    struct described all;
+    if (!layer_file_path(folder, layer->name, path, error) || !describe(&all, form, layer, error))
+        return false;
+    char (*hashes)[HASH_SIZE] = arrays_add(&all.arrays, all.count, sizeof *hashes);
+    bool good = hashes || error_no_memory(error, path);
+    for (size_t i = 0; good && i < all.count; i++) {
+        struct safe_tensor *tensor = &all.tensors[i];
+        const uint32_t part = (uint32_t)(i / layer->tensor_count);
+        uint64_t bytes;
+        tensor->data = (char *)parts[part] + layer->tensors[i % layer->tensor_count].first * safe_type_bytes(tensor->type);
+        good = safe_tensor_bytes(tensor, &bytes) || error_set(error, "%s: is too large", tensor->name);
+        if (good)
+            hash_bytes(tensor->data, bytes, hashes[i]);
+        all.notes[i].value = hashes[i];
+    }
+    snprintf(number, sizeof number, "%llu", (unsigned long long)step);
+    all.notes[all.count] = (struct safe_note){ "step", number };
+    good = good && safetensors_save(path, all.tensors, all.count, all.notes, all.count + 1, written, error);
+    arrays_clear(&all.arrays);
+    return good;
+}
+
+// --- loading -------------------------------------------------------------------------------
+
+// The tensor of that name, which must be what it was described as; or NULL.
+static const struct safe_tensor *expect(const struct described *all, const struct safe_tensor *found)
+{
+    for (size_t i = 0; i < all->count; i++) {
+        const struct safe_tensor *want = &all->tensors[i];
+        if (strcmp(want->name, found->name) == 0)
+            return want->type == found->type && want->dimensions == found->dimensions
+                        && memcmp(want->shape, found->shape, sizeof want->shape) == 0 ? want : NULL;
+    }
+    return NULL;
+}
+
+static bool is_whole(const struct safe_header *header, const struct safe_tensor *tensor, const void *data,
+                     uint64_t data_at, struct error *error)
+{
+    char found[HASH_SIZE];
+    struct text key = { 0 };
+    text_add(&key, "%s%s", HASH_NOTE, tensor->name);
+    const char *noted = key.failed ? NULL : safe_header_note(header, key.data);
+    text_clear(&key);
+    hash_bytes(data, tensor->end - tensor->first, found);
+    return (noted && strcmp(noted, found) == 0)
+        || error_set(error, "is damaged: bytes %llu to %llu, %.100s, have the checksum %s, and %.40s was written",
+                     (unsigned long long)(data_at + tensor->first), (unsigned long long)(data_at + tensor->end),
+                     tensor->name, found, noted ? noted : "none");
+}
+
+// Reads the next tensor to its place, or where its part is not wanted, to nowhere.
+static bool take_tensor(struct safe_file *file, const struct safe_tensor *tensor, const struct lasting_layer *layer,
+                        size_t index, void *const parts[LASTING_PARTS], struct error *error)
+{
+    char *part = parts[index / layer->tensor_count];
+    const uint64_t at = layer->tensors[index % layer->tensor_count].first * safe_type_bytes(tensor->type);
+    void *aside = part ? NULL : malloc(tensor->end - tensor->first + 1);
+    if (!part && !aside)
+        return error_no_memory(error, "a tensor of a checkpoint");
+    void *to = part ? part + at : aside;
+    const bool good = safe_file_next(file, to, error)
+        && is_whole(safe_file_header(file), tensor, to, safe_file_data_at(file), error);
+    free(aside);
+    return good;
+}
+
+static bool take_all(struct safe_file *file, const struct described *all, const struct lasting_layer *layer,
+                     void *const parts[LASTING_PARTS], struct error *error)
+{
+    const struct safe_header *header = safe_file_header(file);
+    if (header->count != all->count)
+        return error_set(error, "has %zu tensors, and layer %s has %zu", header->count, layer->name, all->count);
+    for (size_t i = 0; i < header->count; i++) {
+        const struct safe_tensor *tensor = &header->tensors[i], *want = expect(all, tensor);
+        if (!want)
+            return error_set(error, "its tensor %.200s is none of layer %s as this run has it", tensor->name, layer->name);
+        if (!take_tensor(file, tensor, layer, (size_t)(want - all->tensors), parts, error))
+            return false;
+    }
+    return true;
+}
+
+static bool is_as_written(struct safe_file *file, const struct safe_written *written, struct error *error)
+{
+    char found[HASH_SIZE];
+    safe_file_hash(file, found);
+    return strcmp(found, written->hash) == 0
+        || error_set(error, "is damaged: bytes 0 to %llu, its header, or the whole is another file: it has the checksum %s,"
+                     " and %s was written", (unsigned long long)safe_file_data_at(file), found, written->hash);
+}
+
+static bool load(const char *path, const struct described *all, const struct lasting_layer *layer,
+                 const struct safe_written *written, void *const parts[LASTING_PARTS], struct error *error)
+{
+    struct safe_file *file = safe_file_open(path, error);
+    if (!file)
+        return false;
+    const bool good = (safe_file_bytes(file) == written->bytes
+                       || error_set(error, "is damaged: has %llu bytes, and %llu were written",
+                                    (unsigned long long)safe_file_bytes(file), (unsigned long long)written->bytes))
+                   && take_all(file, all, layer, parts, error) && is_as_written(file, written, error);
+    safe_file_close(file);
+    return good || strncmp(error->text, path, strlen(path)) == 0 || error_at(error, "%s", path);
+}
+
+bool layer_file_load(const char *folder, const struct lasting_form *form, const struct lasting_layer *layer,
+                     const struct safe_written *written, void *const parts[LASTING_PARTS], struct error *error)
+{
+    char path[PATH_MAX];
+    struct described all;
+    if (!layer_file_path(folder, layer->name, path, error) || !describe(&all, form, layer, error))
+        return false;
+    for (uint32_t part = 0; part < lasting_parts(form); part++)
+        if (parts[part])
+            memset(parts[part], 0, lasting_part_bytes(form, layer, part));
+    const bool good = load(path, &all, layer, written, parts, error);
+    arrays_clear(&all.arrays);
+    return good;
+}

@@ -1,0 +1,183 @@
+#include "runtime/checkpoint/manifest.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/json.h"
+
+static void write_plan(const struct manifest *manifest, struct json_writer *json)
+{
+    json_begin_object(json, "plan", JSON_LINES);
+    json_put_string(json, "hash", manifest->plan.hash);
+    json_put_string(json, "schedule", manifest->plan.schedule);
+    json_put_string(json, "weights", manifest->plan.weights);
+    json_put_u64(json, "ranks", manifest->plan.ranks);
+    json_put_u64(json, "stages", manifest->plan.stages);
+    json_put_u64(json, "micro_batches", manifest->plan.micro_batches);
+    json_put_u64(json, "flush_every", manifest->plan.flush_every);
+    json_close(json);
+}
+
+static void write_layers(const struct manifest *manifest, struct json_writer *json)
+{
+    json_begin_array(json, "layers", JSON_LINES);
+    for (size_t l = 0; l < manifest->layer_count; l++) {
+        const struct manifest_layer *layer = &manifest->layers[l];
+        json_begin_object(json, NULL, JSON_INLINE);
+        json_put_string(json, "name", layer->name);
+        json_put_u64(json, "updates", layer->updates);
+        json_put_u64(json, "bytes", layer->written.bytes);
+        json_put_string(json, "hash", layer->written.hash);
+        json_close(json);
+    }
+    json_close(json);
+}
+
+static void write_with(const struct manifest *manifest, const char *hash, struct text *text)
+{
+    struct json_writer json = json_writer(text);
+    json_begin_object(&json, NULL, JSON_LINES);
+    json_put_string(&json, "format", "weir.checkpoint");
+    json_put_u64(&json, "version", 1);
+    json_put_string(&json, "model", manifest->model);
+    json_put_string(&json, "precision", manifest->precision);
+    json_put_string(&json, "optimizer", manifest->optimizer);
+    json_put_string(&json, "rate", manifest->rate);
+    json_put_u64(&json, "seed", manifest->seed);
+    json_begin_object(&json, "data", JSON_INLINE);
+    json_put_string(&json, "hash", manifest->data_hash);
+    json_put_u64(&json, "tokens", manifest->data_tokens);
+    json_close(&json);
+    write_plan(manifest, &json);
+    json_put_u64(&json, "steps", manifest->steps);
+    json_put_u64(&json, "step", manifest->step);
+    json_put_u64(&json, "passes", manifest->passes);
+    json_put_fraction(&json, "loss", manifest->loss);
+    write_layers(manifest, &json);
+    json_put_string(&json, "hash", hash);
+    json_close(&json);
+}
+
+// Of the document that has no digits where its hash will stand.
+static void hash_of(const struct manifest *manifest, char digits[HASH_SIZE], struct text *text)
+{
+    struct text plain = { 0 };
+    write_with(manifest, "", &plain);
+    if (plain.failed)
+        text->failed = true;
+    else
+        hash_bytes(plain.data, plain.length, digits);
+    text_clear(&plain);
+}
+
+void manifest_write(const struct manifest *manifest, struct text *text)
+{
+    char digits[HASH_SIZE] = "";
+    hash_of(manifest, digits, text);
+    write_with(manifest, digits, text);
+}
+
+// --- reading -----------------------------------------------------------------------------
+
+static void read_data(struct json *root, struct manifest *manifest)
+{
+    struct json data = json_object(root, "data");
+    json_string_into(&data, "hash", manifest->data_hash, HASH_SIZE);
+    manifest->data_tokens = json_u64(&data, "tokens", 0, JSON_MAX);
+    json_end(&data);
+}
+
+static void read_plan(struct json *root, struct manifest *manifest)
+{
+    struct json plan = json_object(root, "plan");
+    json_string_into(&plan, "hash", manifest->plan.hash, HASH_SIZE);
+    json_string_into(&plan, "schedule", manifest->plan.schedule, MANIFEST_WORD);
+    json_string_into(&plan, "weights", manifest->plan.weights, MANIFEST_WORD);
+    manifest->plan.ranks = json_u64(&plan, "ranks", 1, JSON_MAX);
+    manifest->plan.stages = json_u64(&plan, "stages", 1, JSON_MAX);
+    manifest->plan.micro_batches = json_u64(&plan, "micro_batches", 1, JSON_MAX);
+    manifest->plan.flush_every = json_u64(&plan, "flush_every", 1, JSON_MAX);
+    json_end(&plan);
+}
+
+static bool read_layers(struct json *root, struct manifest *manifest, struct error *error)
+{
+    struct json layers = json_array(root, "layers"), layer;
+    manifest->layers = calloc(json_count(&layers) + 1, sizeof *manifest->layers);
+    bool good = manifest->layers || error_no_memory(error, "a checkpoint");
+    while (good && json_next(&layers, &layer)) {
+        struct manifest_layer *to = &manifest->layers[manifest->layer_count++];
+        to->name = strdup(json_string(&layer, "name"));
+        to->updates = json_u64(&layer, "updates", 0, JSON_MAX);
+        to->written.bytes = json_u64(&layer, "bytes", 0, JSON_MAX);
+        json_string_into(&layer, "hash", to->written.hash, HASH_SIZE);
+        json_end(&layer);
+        good = to->name || error_no_memory(error, "a checkpoint");
+    }
+    return good;
+}
+
+static bool read_all(struct json *root, struct manifest *manifest, char hash[HASH_SIZE], struct error *error)
+{
+    json_format(root, "weir.checkpoint", 1);
+    manifest->model = strdup(json_string(root, "model"));
+    if (!manifest->model)
+        return error_no_memory(error, "a checkpoint");
+    json_string_into(root, "precision", manifest->precision, MANIFEST_WORD);
+    json_string_into(root, "optimizer", manifest->optimizer, MANIFEST_WORD);
+    json_string_into(root, "rate", manifest->rate, MANIFEST_WORD);
+    manifest->seed = json_u64(root, "seed", 0, JSON_MAX);
+    read_data(root, manifest);
+    read_plan(root, manifest);
+    manifest->steps = json_u64(root, "steps", 1, JSON_MAX);
+    manifest->step = json_u64(root, "step", 1, manifest->steps ? manifest->steps : JSON_MAX);
+    manifest->passes = json_u64(root, "passes", 1, manifest->step ? manifest->step : JSON_MAX);
+    manifest->loss = json_fraction(root, "loss");
+    if (!read_layers(root, manifest, error))
+        return false;
+    json_string_into(root, "hash", hash, HASH_SIZE);
+    json_end(root);
+    return true;
+}
+
+static bool is_whole(const struct manifest *manifest, const char *hash, const char *name, struct error *error)
+{
+    char found[HASH_SIZE] = "";
+    struct text text = { 0 };
+    hash_of(manifest, found, &text);
+    return text_ok(&text, "a checkpoint", error)
+        && (strcmp(hash, found) == 0
+            || error_set(error, "%s: hash: is %s, and what stands before it has %s: it was changed, or is damaged", name,
+                         hash, found));
+}
+
+struct manifest *manifest_read(const char *json, size_t length, const char *name, struct error *error)
+{
+    struct json_document *document = json_parse(json, length, name, error);
+    struct manifest *manifest = document ? calloc(1, sizeof *manifest) : NULL;
+    char hash[HASH_SIZE] = "";
+    if (!manifest) {
+        json_free(document);
+        error_no_memory(error, "a checkpoint");
+        return NULL;
+    }
+    struct json root = json_root(document);
+    const bool good = read_all(&root, manifest, hash, error) && json_ok(document, error)
+        && is_whole(manifest, hash, name, error);
+    json_free(document);
+    if (good)
+        return manifest;
+    manifest_free(manifest);
+    return NULL;
+}
+
+void manifest_free(struct manifest *manifest)
+{
+    if (!manifest)
+        return;
+    for (size_t l = 0; l < manifest->layer_count; l++)
+        free(manifest->layers[l].name);
+    free(manifest->layers);
+    free(manifest->model);
+    free(manifest);
+}

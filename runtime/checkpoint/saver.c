@@ -1,0 +1,369 @@
+#include "runtime/checkpoint/saver.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "runtime/agreement.h"
+#include "runtime/checkpoint/run_folder.h"
+
+// What the thread is to do; of committing, rank 0's alone.
+enum job { JOB_NONE, JOB_WRITE, JOB_COMMIT, JOB_END };
+
+// How far a checkpoint is, alike on all ranks: they change it by what all have said.
+enum saving { SAVING_NOTHING, SAVING_LAYERS, SAVING_NAME };
+
+// In a long wait ranks let each other know that they are there.
+enum { LOOK_SECONDS = 5 };
+
+struct snapshot {  // of a layer that this process writes; NULLs of one that it does not
+    void *parts[LASTING_PARTS];
+};
+
+struct saver {
+    struct saver_settings settings;
+    struct snapshot *snapshots;
+    struct manifest manifest;  // of the checkpoint that is being written
+    char *model;
+    enum saving saving;
+    uint64_t newest;
+    bool has_failed;
+
+    pthread_t thread;
+    bool has_thread;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    enum job job;         // under the lock, with the next two
+    bool should_stop;     // the run has ended: what is not written yet need not be
+    struct error failed;  // of the last job
+};
+
+// --- the thread ------------------------------------------------------------------------
+
+static bool should_stop(struct saver *saver)
+{
+    pthread_mutex_lock(&saver->lock);
+    const bool stop = saver->should_stop;
+    pthread_mutex_unlock(&saver->lock);
+    return stop;
+}
+
+static bool write_layers(struct saver *saver, struct error *error)
+{
+    const struct saver_settings *settings = &saver->settings;
+    char folder[PATH_MAX];
+    const uint64_t step = saver->manifest.step;
+    bool good = run_folder_begin(settings->folder, step, error)
+             && run_folder_aside(settings->folder, step, folder, error);
+    for (size_t l = 0; good && l < settings->layer_count && !should_stop(saver); l++)
+        if (saver->snapshots[l].parts[0])
+            good = layer_file_save(folder, &settings->form, &settings->layers[l], step, saver->snapshots[l].parts,
+                                   &saver->manifest.layers[l].written, error);
+    return good;
+}
+
+static bool commit(struct saver *saver, struct error *error)
+{
+    const struct saver_settings *settings = &saver->settings;
+    const uint64_t step = saver->manifest.step;
+    struct text text = { 0 };
+    manifest_write(&saver->manifest, &text);
+    const bool good = run_folder_commit(settings->folder, step, &text, error)
+                   && run_folder_keep(settings->folder, step, settings->keep, error);
+    text_clear(&text);
+    return good;
+}
+
+static void *work(void *argument)
+{
+    struct saver *saver = argument;
+    pthread_mutex_lock(&saver->lock);
+    while (saver->job != JOB_END) {
+        const enum job job = saver->job;
+        if (job == JOB_NONE) {
+            pthread_cond_wait(&saver->changed, &saver->lock);
+            continue;
+        }
+        pthread_mutex_unlock(&saver->lock);
+        struct error failed = { 0 };
+        if (job == JOB_WRITE)
+            write_layers(saver, &failed);
+        else
+            commit(saver, &failed);
+        pthread_mutex_lock(&saver->lock);
+        saver->failed = failed;
+        saver->job = saver->job == JOB_END ? JOB_END : JOB_NONE;
+        pthread_cond_broadcast(&saver->changed);
+    }
+    pthread_mutex_unlock(&saver->lock);
+    return NULL;
+}
+
+static void give(struct saver *saver, enum job job)
+{
+    pthread_mutex_lock(&saver->lock);
+    saver->job = job;
+    saver->failed = (struct error){ 0 };
+    pthread_cond_broadcast(&saver->changed);
+    pthread_mutex_unlock(&saver->lock);
+}
+
+// Until the job is done, or for so many seconds.
+static void wait_for_job(struct saver *saver, time_t seconds)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += seconds;
+    int trouble = 0;
+    pthread_mutex_lock(&saver->lock);
+    while (saver->job != JOB_NONE && trouble != ETIMEDOUT)
+        trouble = pthread_cond_timedwait(&saver->changed, &saver->lock, &until);
+    pthread_mutex_unlock(&saver->lock);
+}
+
+// --- making ------------------------------------------------------------------------------
+
+static bool take_memory(struct saver *saver, size_t layer, struct error *error)
+{
+    const struct saver_settings *settings = &saver->settings;
+    bool good = true;
+    for (uint32_t part = 0; good && part < lasting_parts(&settings->form); part++) {
+        const uint64_t bytes = lasting_part_bytes(&settings->form, &settings->layers[layer], part);
+        void *place = malloc(bytes + 1);  // of a layer without parameters there is memory, too
+        saver->snapshots[layer].parts[part] = place;
+        if (place)
+            memset(place, 0, bytes + 1);  // now, or the first copy would wait for the pages
+        good = place || error_no_memory(error, "a copy of what checkpoints keep");
+    }
+    return good;
+}
+
+static bool prepare(struct saver *saver, struct error *error)
+{
+    const struct saver_settings *settings = &saver->settings;
+    saver->snapshots = calloc(settings->layer_count + 1, sizeof *saver->snapshots);
+    saver->manifest.layers = calloc(settings->layer_count + 1, sizeof *saver->manifest.layers);
+    bool good = (saver->snapshots && saver->manifest.layers) || error_no_memory(error, "a checkpoint");
+    for (size_t l = 0; good && l < settings->layer_count; l++) {
+        char path[PATH_MAX];
+        saver->manifest.layers[l].name = (char *)(uintptr_t)settings->layers[l].name;
+        good = layer_file_path("", settings->layers[l].name, path, error)
+            && (!pipeline_has_first(settings->pipeline, (uint32_t)l) || take_memory(saver, l, error));
+    }
+    saver->manifest.layer_count = settings->layer_count;
+    return good;
+}
+
+// Signals are for the threads that know what to do about them.
+static bool start(struct saver *saver, struct error *error)
+{
+    sigset_t all, before;
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_mutex_init(&saver->lock, NULL);
+    pthread_cond_init(&saver->changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    saver->has_thread = pthread_create(&saver->thread, NULL, work, saver) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (saver->has_thread)
+        return true;
+    pthread_cond_destroy(&saver->changed);
+    pthread_mutex_destroy(&saver->lock);
+    return error_set_kind(error, ERROR_MACHINE, "no thread could be started to write checkpoints");
+}
+
+struct saver *saver_create(const struct saver_settings *settings, struct error *error)
+{
+    struct saver *saver = calloc(1, sizeof *saver);
+    bool good = saver || error_no_memory(error, "a checkpoint");
+    if (saver)
+        saver->settings = *settings;
+    good = good && prepare(saver, error) && start(saver, error);
+    if (ranks_all_good(settings->group, good, error))
+        return saver;
+    saver_free(saver);
+    return NULL;
+}
+
+void saver_free(struct saver *saver)
+{
+    if (!saver)
+        return;
+    if (saver->has_thread) {
+        pthread_mutex_lock(&saver->lock);
+        saver->should_stop = true;
+        saver->job = JOB_END;
+        pthread_cond_broadcast(&saver->changed);
+        pthread_mutex_unlock(&saver->lock);
+        pthread_join(saver->thread, NULL);
+        pthread_cond_destroy(&saver->changed);
+        pthread_mutex_destroy(&saver->lock);
+    }
+    for (size_t l = 0; saver->snapshots && l < saver->settings.layer_count; l++)
+        for (uint32_t part = 0; part < LASTING_PARTS; part++)
+            free(saver->snapshots[l].parts[part]);
+    free(saver->snapshots);
+    free(saver->manifest.layers);
+    free(saver->model);
+    free(saver);
+}
+
+// --- what ranks tell each other --------------------------------------------------------------
+
+struct report {
+    bool is_busy, has_failed;
+};
+
+static bool is_first(const struct saver *saver)
+{
+    return !saver->settings.group || saver->settings.group->rank == 0;
+}
+
+// What this rank's thread has done, and whether any is busy or has failed.
+static bool exchange(struct saver *saver, struct report *any, struct error *error)
+{
+    const struct process_group *group = saver->settings.group;
+    pthread_mutex_lock(&saver->lock);
+    const struct report own = { saver->job != JOB_NONE, saver->failed.kind != ERROR_NONE };
+    const struct error failed = saver->failed;
+    pthread_mutex_unlock(&saver->lock);
+    if (!own.is_busy && own.has_failed) {
+        char sentence[sizeof failed.text + 100];
+        snprintf(sentence, sizeof sentence, "checkpoint of step %llu: %s",
+                 (unsigned long long)saver->manifest.step, failed.text);
+        saver->settings.tell(saver->settings.self, sentence);
+        pthread_mutex_lock(&saver->lock);
+        saver->failed = (struct error){ 0 };
+        pthread_mutex_unlock(&saver->lock);
+        saver->has_failed = true;
+    }
+    *any = (struct report){ own.is_busy, saver->has_failed };
+    struct report *all = group ? calloc(group->ranks, sizeof *all) : NULL;
+    if (group && !all)
+        return error_no_memory(error, "what ranks tell of a checkpoint");
+    const bool good = !group || group->all_gather(group->self, any, sizeof *any, all, error);
+    for (uint32_t rank = 0; good && group && rank < group->ranks; rank++) {
+        any->is_busy |= all[rank].is_busy;
+        any->has_failed |= all[rank].has_failed;
+    }
+    free(all);
+    return good;
+}
+
+// Sizes and checksums of what others have written, for the manifest.
+static bool gather_written(struct saver *saver, struct error *error)
+{
+    const struct process_group *group = saver->settings.group;
+    const size_t count = saver->settings.layer_count;
+    if (!group)
+        return true;
+    struct safe_written *own = calloc(count + 1, sizeof *own);
+    struct safe_written *all = calloc(count * group->ranks + 1, sizeof *all);
+    bool good = (own && all) || error_no_memory(error, "the files of a checkpoint");
+    for (size_t l = 0; good && l < count; l++)
+        if (saver->snapshots[l].parts[0])
+            own[l] = saver->manifest.layers[l].written;
+    good = good && group->all_gather(group->self, own, count * sizeof *own, all, error);
+    for (size_t i = 0; good && i < count * group->ranks; i++)
+        if (all[i].bytes > 0)
+            saver->manifest.layers[i % count].written = all[i];
+    free(own);
+    free(all);
+    return good;
+}
+
+// What is there of it goes now or, if that fails too, when the next run begins.
+static void give_up(struct saver *saver)
+{
+    struct error error = { 0 };
+    saver->saving = SAVING_NOTHING;
+    saver->has_failed = true;
+    if (is_first(saver))
+        run_folder_discard(saver->settings.folder, saver->manifest.step, &error);
+}
+
+bool saver_look(struct saver *saver, struct error *error)
+{
+    struct report any;
+    if (saver->saving == SAVING_NOTHING)
+        return true;
+    if (!exchange(saver, &any, error))
+        return false;
+    if (any.is_busy)
+        return true;
+    if (any.has_failed) {
+        give_up(saver);
+    } else if (saver->saving == SAVING_NAME) {
+        saver->saving = SAVING_NOTHING;
+        saver->newest = saver->manifest.step;
+    } else {
+        if (!gather_written(saver, error))
+            return false;
+        saver->saving = SAVING_NAME;
+        if (is_first(saver))
+            give(saver, JOB_COMMIT);
+    }
+    return true;
+}
+
+bool saver_finish(struct saver *saver, struct error *error)
+{
+    while (saver->saving != SAVING_NOTHING) {
+        wait_for_job(saver, LOOK_SECONDS);
+        if (!saver_look(saver, error))
+            return false;
+    }
+    return true;
+}
+
+// --- saving ----------------------------------------------------------------------------------
+
+static bool take_snapshots(struct saver *saver, struct error *error)
+{
+    const struct saver_settings *settings = &saver->settings;
+    bool good = true;
+    for (uint32_t l = 0; good && l < settings->layer_count; l++) {
+        saver->manifest.layers[l].updates = pipeline_updates(settings->pipeline, l);
+        saver->manifest.layers[l].written = (struct safe_written){ 0 };
+        for (uint32_t part = 0; good && saver->snapshots[l].parts[0] && part < lasting_parts(&settings->form); part++)
+            good = pipeline_read_part(settings->pipeline, l, part, saver->snapshots[l].parts[part], error);
+    }
+    return good;
+}
+
+bool saver_save(struct saver *saver, const struct manifest *manifest, struct error *error)
+{
+    if (!saver_finish(saver, error))
+        return false;
+    struct manifest_layer *layers = saver->manifest.layers;
+    free(saver->model);
+    saver->model = strdup(manifest->model);
+    saver->manifest = *manifest;
+    saver->manifest.model = saver->model;
+    saver->manifest.layers = layers;
+    saver->manifest.layer_count = saver->settings.layer_count;
+    const bool good = (saver->model || error_no_memory(error, "a checkpoint")) && take_snapshots(saver, error);
+    if (!ranks_all_good(saver->settings.group, good, error))
+        return false;
+    saver->has_failed = false;
+    saver->saving = SAVING_LAYERS;
+    give(saver, JOB_WRITE);
+    return true;
+}
+
+uint64_t saver_newest(const struct saver *saver)
+{
+    return saver->newest;
+}
+
+bool saver_has_failed(const struct saver *saver)
+{
+    return saver->has_failed;
+}

@@ -1,0 +1,87 @@
+#include "runtime/checkpoint/manifest.h"
+
+#include <string.h>
+
+#include "tests/document.h"
+
+static struct manifest *read_text(const char *text, struct error *error)
+{
+    return manifest_read(text, strlen(text), "manifest.json", error);
+}
+
+static void the_example_is_read_and_written_again(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    struct text text = { 0 };
+    char *example = test_document("docs/formats/checkpoint.md");
+    struct manifest *manifest = read_text(example, &error);
+    assert_good(manifest, error);
+    assert_string_equal(manifest->plan.schedule, "1f1b");
+    assert_int_equal(manifest->step, 8);
+    assert_string_equal(manifest->layers[0].name, "embedding");
+    manifest_write(manifest, &text);
+    assert_string_equal(text.data, example);
+    text_clear(&text);
+    manifest_free(manifest);
+    free(example);
+}
+
+struct changed_row {
+    const char *name, *from, *to, *sentence;
+};
+
+static struct changed_row changed[] = {
+    { "another_format_is_refused", "weir.checkpoint", "weir.plan", "manifest.json: format: is \"weir.plan\"" },
+    { "a_later_version_is_refused", "\"version\": 1", "\"version\": 2", "manifest.json: version: " },
+    { "an_unknown_key_is_refused", "\"seed\"", "\"sed\": 1, \"seed\"", "manifest.json: key \"sed\" is not known" },
+    { "a_missing_key_is_refused", "\"seed\": 1,", "", "manifest.json: seed: is missing" },
+    { "a_step_behind_the_last_is_refused", "\"step\": 8", "\"step\": 13", "manifest.json: step: is 13; it must be from 1 to 12" },
+    { "more_passes_than_steps_are_refused", "\"passes\": 8", "\"passes\": 9", "manifest.json: passes: is 9; it must be" },
+    { "another_number_is_seen", "\"updates\": 8", "\"updates\": 7", "manifest.json: hash: is " },
+    { "another_letter_is_seen", "\"head\"", "\"heae\"", "manifest.json: hash: is " },
+};
+
+static void is_refused(void **state)
+{
+    const struct changed_row *row = *state;
+    struct error error = { 0 };
+    char *text = test_document_with("docs/formats/checkpoint.md", row->from, row->to);
+    assert_null(read_text(text, &error));
+    assert_int_equal(error.kind, ERROR_INPUT);
+    if (strncmp(error.text, row->sentence, strlen(row->sentence)) != 0)
+        fail_msg("\"%s\" instead of \"%s\"", error.text, row->sentence);
+    free(text);
+}
+
+// Each bit is seen, wherever it is.
+static void every_bit_counts(void **state)
+{
+    (void)state;
+    char *example = test_document("docs/formats/checkpoint.md");
+    const size_t bits = 8 * strlen(example);
+    uint64_t seed = 1;
+    for (uint64_t trial = 0; trial < test_trials(500, 20000); trial++) {
+        const uint64_t bit = random_below(&seed, bits);
+        struct error error = { 0 };
+        example[bit / 8] ^= (char)(1 << bit % 8);
+        struct manifest *manifest = manifest_read(example, bits / 8, "manifest.json", &error);
+        if (manifest)
+            fail_msg("bit %llu is not seen", (unsigned long long)bit);
+        example[bit / 8] ^= (char)(1 << bit % 8);
+    }
+    free(example);
+}
+
+enum { CHANGED = sizeof changed / sizeof changed[0] };
+
+int main(void)
+{
+    struct CMUnitTest tests[2 + CHANGED] = {
+        cmocka_unit_test(the_example_is_read_and_written_again),
+        cmocka_unit_test(every_bit_counts),
+    };
+    for (size_t i = 0; i < CHANGED; i++)
+        tests[2 + i] = (struct CMUnitTest)TEST_ROW(is_refused, &changed[i]);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,386 @@
+// A run that ends at any moment, or whose disk fails at any call, leaves a checkpoint that is whole: the one before or
+// the new one. The functions below stand in for the C library's; each call of theirs has a number.
+#include "runtime/checkpoint/run_folder.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "runtime/checkpoint/layer_file.h"
+#include "runtime/checkpoint/manifest.h"
+#include "tests/test.h"
+
+// --- a disk that fails ------------------------------------------------------------------------
+
+enum { NEVER = -1, MOST_FILES = 64 };
+
+static struct {
+    int calls;
+    int fails_at, reason;  // that call, and not again
+    int ends_at;           // before that call: what was written and not synced is lost
+    char names[8000];      // of all calls
+    int unsynced[MOST_FILES];
+    size_t unsynced_count;
+} disk = { .fails_at = NEVER, .ends_at = NEVER };
+
+static void lose_what_was_not_synced(void)
+{
+    for (size_t i = 0; i < disk.unsynced_count; i++)
+        if (ftruncate(disk.unsynced[i], 0) != 0)
+            _exit(9);
+}
+
+// Whether this call is to fail.
+static bool call(const char *name)
+{
+    const int number = disk.calls++;
+    const size_t used = strlen(disk.names);
+    snprintf(disk.names + used, sizeof disk.names - used, "%s ", name);
+    if (number == disk.ends_at) {
+        lose_what_was_not_synced();
+        _exit(0);
+    }
+    errno = disk.reason;
+    return number == disk.fails_at;
+}
+
+ssize_t write(int file, const void *bytes, size_t length)
+{
+    if (file <= STDERR_FILENO)
+        return syscall(SYS_write, file, bytes, length);
+    if (disk.unsynced_count < MOST_FILES)
+        disk.unsynced[disk.unsynced_count++] = dup(file);
+    if (!call("write"))
+        return syscall(SYS_write, file, bytes, length);
+    const int reason = errno;
+    if (length > 1 && syscall(SYS_write, file, bytes, length / 2) < 0)
+        return -1;
+    errno = reason;
+    return -1;
+}
+
+static bool is_same(int a, int b)
+{
+    struct stat x, y;
+    return fstat(a, &x) == 0 && fstat(b, &y) == 0 && x.st_ino == y.st_ino;
+}
+
+int fsync(int file)
+{
+    if (call("fsync"))
+        return -1;
+    for (size_t i = 0; i < disk.unsynced_count;)
+        if (is_same(disk.unsynced[i], file)) {
+            close(disk.unsynced[i]);
+            disk.unsynced[i] = disk.unsynced[--disk.unsynced_count];
+        } else {
+            i++;
+        }
+    return 0;
+}
+
+int rename(const char *from, const char *to)
+{
+    return call("rename") ? -1 : (int)syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0);
+}
+
+int renameat(int from_folder, const char *from, int to_folder, const char *to)
+{
+    return call("renameat") ? -1 : (int)syscall(SYS_renameat2, from_folder, from, to_folder, to, 0);
+}
+
+int linkat(int from_folder, const char *from, int to_folder, const char *to, int flags)
+{
+    return call("linkat") ? -1 : (int)syscall(SYS_linkat, from_folder, from, to_folder, to, flags);
+}
+
+int unlinkat(int folder, const char *name, int flags)
+{
+    return call("unlinkat") ? -1 : (int)syscall(SYS_unlinkat, folder, name, flags);
+}
+
+int rmdir(const char *path)
+{
+    return call("rmdir") ? -1 : (int)syscall(SYS_unlinkat, AT_FDCWD, path, AT_REMOVEDIR);
+}
+
+int mkdir(const char *path, mode_t mode)
+{
+    return call("mkdir") ? -1 : (int)syscall(SYS_mkdirat, AT_FDCWD, path, mode);
+}
+
+static void mend(void)
+{
+    for (size_t i = 0; i < disk.unsynced_count; i++)
+        close(disk.unsynced[i]);
+    disk.calls = 0;
+    disk.fails_at = disk.ends_at = NEVER;
+    disk.names[0] = '\0';
+    disk.unsynced_count = 0;
+}
+
+// --- checkpoints of two layers ------------------------------------------------------------------
+
+enum { NUMBERS = 64, LAYERS = 2 };
+
+static const struct lasting_tensor tensors[] = { { "weight", 4, 8, 0 }, { "bias", 1, 5, 32 } };
+static const struct lasting_layer layers[LAYERS] = { { "one", tensors, 2, NUMBERS }, { "two", tensors, 2, NUMBERS } };
+static const struct lasting_form form = { PRECISION_FP32, OPTIMIZER_ADAMW };
+
+static char folder[] = "/tmp/weir-folder-XXXXXX";
+
+struct numbers {
+    float parts[3][NUMBERS];
+};
+
+// Different ones for each step, layer and part; gaps are zeros.
+static struct numbers numbers_of(uint64_t step, size_t layer)
+{
+    struct numbers numbers = { 0 };
+    for (size_t part = 0; part < 3; part++)
+        for (size_t i = 0; i < 37; i++)
+            numbers.parts[part][i] = (float)(step * 1000 + layer * 500 + part * 100 + i);
+    return numbers;
+}
+
+static bool save(uint64_t step, struct error *error)
+{
+    char aside[PATH_MAX];
+    char model[] = "made", one[] = "one", two[] = "two";
+    struct manifest_layer of[LAYERS] = { { .name = one }, { .name = two } };
+    struct manifest manifest = { .model = model, .steps = 100, .step = step, .passes = step, .layers = of,
+                                 .layer_count = LAYERS };
+    manifest.plan.ranks = manifest.plan.stages = manifest.plan.micro_batches = manifest.plan.flush_every = 1;
+    bool good = run_folder_begin(folder, step, error) && run_folder_aside(folder, step, aside, error);
+    for (size_t l = 0; good && l < LAYERS; l++) {
+        struct numbers numbers = numbers_of(step, l);
+        void *const parts[LASTING_PARTS] = { numbers.parts[0], numbers.parts[1], numbers.parts[2] };
+        good = layer_file_save(aside, &form, &layers[l], step, parts, &of[l].written, error);
+    }
+    struct text text = { 0 };
+    manifest_write(&manifest, &text);
+    good = good && run_folder_commit(folder, step, &text, error) && run_folder_keep(folder, step, 1, error);
+    text_clear(&text);
+    return good;
+}
+
+static bool is_whole(uint64_t step)
+{
+    struct error error = { 0 };
+    char path[PATH_MAX], file[PATH_MAX];
+    size_t length;
+    assert_true(run_folder_path(folder, step, path, &error));
+    char *text = run_folder_manifest(path, &length, file, &error);
+    struct manifest *manifest = text ? manifest_read(text, length, file, &error) : NULL;
+    bool good = manifest && manifest->step == step;
+    for (size_t l = 0; good && l < LAYERS; l++) {
+        struct numbers found, want = numbers_of(step, l);
+        memset(&found, 1, sizeof found);
+        void *const parts[LASTING_PARTS] = { found.parts[0], found.parts[1], found.parts[2] };
+        good = layer_file_load(path, &form, &layers[l], &manifest->layers[l].written, parts, &error);
+        if (good)
+            assert_memory_equal(&found, &want, sizeof want);
+    }
+    manifest_free(manifest);
+    free(text);
+    return good;
+}
+
+// Every one that has a name, and returns the newest; 0: none.
+static uint64_t newest_whole(const char *when)
+{
+    struct error error = { 0 };
+    size_t count;
+    uint64_t *steps = run_folder_steps(folder, &count, &error);
+    assert_good(steps, error);
+    const uint64_t newest = count > 0 ? steps[0] : 0;
+    for (size_t i = 0; i < count; i++)
+        if (!is_whole(steps[i]))
+            fail_msg("%s: step-%llu has its name and is not whole", when, (unsigned long long)steps[i]);
+    free(steps);
+    return newest;
+}
+
+static size_t names_in_folder(void)
+{
+    size_t count = 0;
+    DIR *open = opendir(folder);
+    assert_non_null(open);
+    for (const struct dirent *entry; (entry = readdir(open));)
+        count += entry->d_name[0] != '.';
+    closedir(open);
+    return count;
+}
+
+static void begin_with_step_1(void)
+{
+    struct error error = { 0 };
+    mend();
+    assert_good(run_folder_keep(folder, UINT64_MAX, 0, &error) && run_folder_clean(folder, &error), error);
+    assert_int_equal(names_in_folder(), 0);
+    assert_good(save(1, &error), error);
+    mend();
+}
+
+static int make_folder(void **state)
+{
+    (void)state;
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    mend();
+    return run_folder_keep(folder, UINT64_MAX, 0, &error) && run_folder_clean(folder, &error) ? rmdir(folder) : -1;
+}
+
+// --- what must hold -----------------------------------------------------------------------------
+
+static int count_calls(void)
+{
+    struct error error = { 0 };
+    begin_with_step_1();
+    assert_good(save(2, &error), error);
+    const int calls = disk.calls;
+    assert_int_equal(newest_whole("in the end"), 2);
+    assert_int_equal(names_in_folder(), 1);
+    return calls;
+}
+
+static void a_run_that_ends_at_any_call_leaves_a_whole_checkpoint(void **state)
+{
+    (void)state;
+    const int calls = count_calls();
+    uint64_t before = 1;
+    for (int at = 0; at < calls; at++) {
+        char when[64];
+        snprintf(when, sizeof when, "ended before call %d of %d", at, calls);
+        begin_with_step_1();
+        const pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            struct error error = { 0 };
+            disk.ends_at = at;
+            save(2, &error);
+            _exit(8);
+        }
+        int status;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_int_equal(status, 0);
+        const uint64_t newest = newest_whole(when);
+        if (newest < before || newest > 2)
+            fail_msg("%s: the newest is step-%llu", when, (unsigned long long)newest);
+        before = newest;
+        // What is left over goes, and the next run saves as ever.
+        struct error error = { 0 };
+        assert_good(run_folder_clean(folder, &error), error);
+        newest_whole(when);
+        assert_good(save(3, &error), error);
+        assert_int_equal(newest_whole(when), 3);
+        assert_int_equal(names_in_folder(), 1);
+    }
+    assert_int_equal(before, 2);
+}
+
+static void a_disk_that_fails_at_any_call_leaves_a_whole_checkpoint(void **state)
+{
+    (void)state;
+    static const int reasons[] = { ENOSPC, EIO };
+    const int calls = count_calls();
+    for (int at = 0; at < 2 * calls; at++) {
+        struct error error = { 0 }, none = { 0 };
+        char when[64];
+        snprintf(when, sizeof when, "call %d of %d fails", at / 2, calls);
+        begin_with_step_1();
+        disk.fails_at = at / 2;
+        disk.reason = reasons[at % 2];
+        const bool good = save(2, &error);
+        mend();
+        const uint64_t newest = newest_whole(when);
+        if (newest < 1 || newest > 2 || (good && newest != 2))
+            fail_msg("%s: the newest is step-%llu", when, (unsigned long long)newest);
+        if (!good && (error.kind != ERROR_MACHINE || !strstr(error.text, strerror(reasons[at % 2]))
+                      || !strstr(error.text, folder)))
+            fail_msg("%s: \"%s\"", when, error.text);
+        assert_good(run_folder_discard(folder, 2, &none) && save(3, &none), none);
+        assert_int_equal(newest_whole(when), 3);
+        assert_good(run_folder_clean(folder, &none), none);
+        assert_int_equal(names_in_folder(), 1);
+    }
+}
+
+static void other_peoples_files_stay(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    char path[200];
+    begin_with_step_1();
+    snprintf(path, sizeof path, "%s/step-1/notes.txt", folder);
+    close(open(path, O_CREAT | O_WRONLY, 0600));
+    assert_good(save(2, &error), error);
+    snprintf(path, sizeof path, "%s/step-1.old.tmp/notes.txt", folder);
+    assert_int_equal(access(path, F_OK), 0);
+    assert_good(run_folder_clean(folder, &error), error);
+    assert_int_equal(access(path, F_OK), 0);
+    assert_int_equal(newest_whole("with notes"), 2);
+    assert_int_equal(unlink(path), 0);
+}
+
+static void only_names_as_they_are_written_are_checkpoints(void **state)
+{
+    (void)state;
+    static const char *const names[] = { "step-", "step-01", "step-x", "step-1x", "step--1", "step-99999999999999999999",
+                                         "step-3.tmp", "steps", "step-+1", "step- 1" };
+    struct error error = { 0 };
+    char path[200];
+    begin_with_step_1();
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+        assert_int_equal(mkdir(path, 0700), 0);
+    }
+    assert_int_equal(newest_whole("with others"), 1);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+        assert_int_equal(rmdir(path), 0);
+    }
+    assert_good(save(2, &error), error);
+}
+
+static void what_cannot_be_a_folder_is_refused(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    size_t count;
+    char path[200], want[300];
+    mend();
+    snprintf(path, sizeof path, "%s/file", folder);
+    close(open(path, O_CREAT | O_WRONLY, 0600));
+    assert_false(run_folder_make(path, &error));
+    snprintf(want, sizeof want, "%s: is a file, not a folder", path);
+    assert_error(error, want);
+    assert_int_equal(error.kind, ERROR_INPUT);
+    error = (struct error){ 0 };
+    assert_null(run_folder_steps(path, &count, &error));
+    assert_non_null(strstr(error.text, "cannot be listed"));
+    assert_int_equal(unlink(path), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_run_that_ends_at_any_call_leaves_a_whole_checkpoint),
+        cmocka_unit_test(a_disk_that_fails_at_any_call_leaves_a_whole_checkpoint),
+        cmocka_unit_test(other_peoples_files_stay),
+        cmocka_unit_test(only_names_as_they_are_written_are_checkpoints),
+        cmocka_unit_test(what_cannot_be_a_folder_is_refused),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
