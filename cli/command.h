@@ -64,6 +64,10 @@ bool command_name_files(struct error *error, const char *file, const char *other
 // From now on Ctrl-C makes this 1, and a second one ends the program.
 const volatile sig_atomic_t *command_interrupted(void);
 
+// From now on Ctrl-C and SIGTERM make this 1, and a second one ends the program: not within a second, since launchers
+// pass on what a terminal has sent to everybody already.
+const volatile sig_atomic_t *command_asked_to_stop(void);
+
 // Writes a result to a file or "-" (NULL: stdout), frees the text, and returns
 // `code`, or the code of what went wrong in writing.
 int command_write(struct text *text, const char *path, int code);

@@ -18,7 +18,8 @@
 #include "trainer/model_spec.h"
 #include "trainer/train.h"
 
-enum { KEY_PLAN = KEY_OWN, KEY_DATA, KEY_STEPS, KEY_SEED, KEY_RATE, KEY_FLUSH, KEY_OUT, KEY_PIN, KEY_EVERY, KEY_BEAT };
+enum { KEY_PLAN = KEY_OWN, KEY_DATA, KEY_STEPS, KEY_SEED, KEY_RATE, KEY_FLUSH, KEY_OUT, KEY_PIN, KEY_EVERY, KEY_BEAT,
+       KEY_CHECKPOINTS, KEY_SAVE, KEY_KEPT, KEY_RESUME };
 
 struct given {
     const char *model, *plan, *data, *out, *device;
@@ -26,6 +27,8 @@ struct given {
     float rate;
     double beat;  // bits per byte below the order-1 model; NAN: not asked
     bool pin, verbose;
+    struct checkpoint_settings checkpoints;
+    const char *go_on;  // the command that does
 };
 
 static const struct argp_option options[] = {
@@ -38,6 +41,10 @@ static const struct argp_option options[] = {
     { "every", KEY_EVERY, "N", 0, "Print the first, the last and every N-th step (1)", 0 },
     { "beat", KEY_BEAT, "BITS", 0,
       "Exit with 1 unless the held-out text takes so many bits per byte less than the order-1 model needs", 0 },
+    { "checkpoints", KEY_CHECKPOINTS, "FOLDER", 0, "Keep in this folder what a run needs to go on; all ranks share it", 0 },
+    { "save-every", KEY_SAVE, "N", 0, "A checkpoint every N steps, as well as one at the end", 0 },
+    { "keep", KEY_KEPT, "K", 0, "Checkpoints that stay, the newest ones (2)", 0 },
+    { "resume", KEY_RESUME, 0, 0, "Go on from the newest checkpoint in --checkpoints, if there is one", 0 },
     OPTION_DEVICE,
     OPTION_VERBOSE,
     { "pin", KEY_PIN, 0, 0, "Keep each rank on a core of its own", 0 },
@@ -52,6 +59,27 @@ static double parse_number(const char *argument, const char *name, double most, 
     if (end == argument || *end || !(number > 0 && number < most))
         argp_error(state, "%s: \"%s\" is not a number above 0 and below %g", name, argument, most);
     return number;
+}
+
+static bool take_checkpoint_option(int key, char *argument, struct checkpoint_settings *settings,
+                                   struct argp_state *state)
+{
+    switch (key) {
+    case KEY_CHECKPOINTS:
+        settings->folder = argument;
+        return true;
+    case KEY_SAVE:
+        settings->every = (uint32_t)option_count(argument, "--save-every", 1, 1000000, state);
+        return true;
+    case KEY_KEPT:
+        settings->keep = (uint32_t)option_count(argument, "--keep", 1, 1000000, state);
+        return true;
+    case KEY_RESUME:
+        settings->resume = true;
+        return true;
+    default:
+        return false;
+    }
 }
 
 static error_t take_option(int key, char *argument, struct given *given, struct argp_state *state)
@@ -96,7 +124,7 @@ static error_t take_option(int key, char *argument, struct given *given, struct 
         given->out = argument;
         break;
     default:
-        return ARGP_ERR_UNKNOWN;
+        return take_checkpoint_option(key, argument, &given->checkpoints, state) ? 0 : ARGP_ERR_UNKNOWN;
     }
     return 0;
 }
@@ -109,6 +137,10 @@ static error_t take(int key, char *argument, struct argp_state *state)
     } else if (key == ARGP_KEY_END) {
         if (!given->model || !given->plan || !given->data)
             argp_error(state, "a model, --plan and --data are needed");
+        const struct checkpoint_settings *kept = &given->checkpoints;
+        if (!kept->folder && (kept->every > 0 || kept->keep > 0 || kept->resume))
+            argp_error(state, "--save-every, --keep and --resume are about checkpoints: --checkpoints FOLDER says where"
+                       " they are");
     } else {
         return take_option(key, argument, given, state);
     }
@@ -123,7 +155,10 @@ static const struct argp argp = {
            " counting reaches, both timelines, and a table of what was predicted against what was measured."
            "\vAn asynchronous schedule rounds --steps up to whole drains. Where torchrun, mpirun or srun has started a"
            " process for each rank, each runs its own, and rank 0 speaks. Several devices (--device cuda:0,cuda:1,"
-           " or cuda:all) are a rank each in one process.\n\nExample:\n"
+           " or cuda:all) are a rank each in one process.\n\n"
+           "Ctrl-C or SIGTERM ends the run behind the iteration at hand, with a checkpoint if there is a folder for"
+           " them; a second one ends it at once. A run that is gone on with (--resume) ends with the bits of one that"
+           " was never ended; by another plan it starts from the same weights.\n\nExample:\n"
            "  weir train gpt-nano --plan plan.json --steps 150 \\\n      --data /usr/share/common-licenses\n",
 };
 
@@ -256,6 +291,72 @@ static void round_steps(struct given *given, const struct plan *plan)
     given->steps = (given->steps + given->flush_every - 1) / given->flush_every * given->flush_every;
 }
 
+static void say(void *self, const char *sentence)
+{
+    (void)self;
+    command_say("%s", sentence);
+}
+
+// As a shell reads it.
+static void quote_word(struct text *text, const char *word)
+{
+    if (*word && strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=.,:/@%") == strlen(word)) {
+        text_add(text, "%s", word);
+        return;
+    }
+    text_add(text, "'");
+    for (; *word; word++)
+        text_add(text, *word == '\'' ? "'\\''" : "%c", *word);
+    text_add(text, "'");
+}
+
+// The command that was given, and goes on. NULL without memory.
+static char *command_to_go_on(int count, char **arguments)
+{
+    struct text text = { 0 };
+    struct error none = { 0 };
+    bool resumes = false;
+    text_add(&text, "%s", arguments[0]);
+    for (int i = 1; i < count; i++) {
+        text_add(&text, " ");
+        quote_word(&text, arguments[i]);
+        resumes |= strcmp(arguments[i], "--resume") == 0;
+    }
+    text_add(&text, resumes ? "" : " --resume");
+    return text_take(&text, &none);
+}
+
+static void say_how_to_go_on(const struct given *given, const struct train_result *result)
+{
+    char shown[16384];
+    command_say("stopped behind step %llu of %llu, which %s/step-%llu keeps. To go on:", (unsigned long long)result->steps,
+                (unsigned long long)given->steps, given->checkpoints.folder, (unsigned long long)result->steps);
+    fprintf(stderr, "  %s\n", given->go_on ? shown_cut(given->go_on, SIZE_MAX, shown, sizeof shown)
+                                          : "the same command with --resume");
+}
+
+// Of a run that has not come to its end, or begins there.
+static bool say_where_it_is(const struct given *given, const struct train_result *result, struct error *error)
+{
+    const unsigned long long step = result->steps, steps = given->steps;
+    if (!result->is_stopped)
+        command_say("%s/step-%llu is the end of this run: a higher --steps goes on from there", given->checkpoints.folder,
+                    step);
+    else if (!given->checkpoints.folder)
+        return error_set_kind(error, ERROR_ANSWER, "stopped behind step %llu of %llu, and nothing is kept: --checkpoints"
+                              " FOLDER keeps what a run needs to go on", step, steps);
+    else if (result->saved_step == result->steps)
+        say_how_to_go_on(given, result);
+    return true;
+}
+
+static bool judge_saving(const struct given *given, const struct train_result *result, struct error *error)
+{
+    return !result->save_has_failed
+        || error_set_kind(error, ERROR_MACHINE, "%s: the last checkpoint could not be written; what is there is older",
+                          given->checkpoints.folder);
+}
+
 // What ranks train.
 struct task {
     const struct given *given;
@@ -293,6 +394,9 @@ static bool train(void *self, const struct run_place *place, bool speaks, struct
         .flush_every = (uint32_t)given->flush_every,
         .pin = given->pin,
         .place = *place,
+        .checkpoints = given->checkpoints,
+        .stop = command_asked_to_stop(),
+        .say = say,
         .tell = speaks ? tell : NULL,
         .self = (void *)(uintptr_t)given,
     };
@@ -303,12 +407,15 @@ static bool train(void *self, const struct run_place *place, bool speaks, struct
         return command_name_files(error, given->plan, NULL);
     struct text text = { 0 };
     bool good = true;
-    if (speaks) {
+    if (speaks && result.is_complete) {
         print(&result, &text);
         command_wrap(&text, NULL);
         good = text_save(&text, "-", error) && save_all(given, task->plan, &result, error)
             && judge(given, &result, error);
+    } else if (speaks) {
+        good = say_where_it_is(given, &result, error);
     }
+    good = good && (!speaks || judge_saving(given, &result, error));
     text_clear(&text);
     train_result_clear(&result);
     return good;
@@ -318,7 +425,11 @@ static int run(int count, char **arguments)
 {
     struct given given = { .steps = 100, .seed = 1, .rate = 0.003f, .flush_every = 16, .every = 1, .beat = NAN,
                            .device = "cpu" };
+    char *go_on = command_to_go_on(count, arguments);  // which parsing puts in another order
     command_parse(&argp, count, arguments, &given);
+    given.go_on = go_on;
+    if (given.checkpoints.keep == 0)
+        given.checkpoints.keep = 2;
 
     struct error error = { 0 };
     struct plan *plan = plan_load(given.plan, &error);
@@ -328,18 +439,24 @@ static int run(int count, char **arguments)
     if (good)
         round_steps(&given, plan);
     struct task task = { &given, plan, model };
-    struct agreed agreed[] = { { .what = "--rate" }, { .what = "--flush-every" } };
-    for (int digits = 1; strtof(agreed[0].value, NULL) != given.rate && digits <= 9; digits++)  // 9 tell any two apart
-        snprintf(agreed[0].value, AGREED_SIZE, "%.*g", digits, (double)given.rate);
+    enum { AGREED = 6 };
+    struct agreed agreed[AGREED] = { { .what = "--rate" }, { .what = "--flush-every" }, { .what = "--checkpoints" },
+                                     { .what = "--save-every" }, { .what = "--keep" }, { .what = "--resume" } };
+    train_format_rate(given.rate, agreed[0].value);
     snprintf(agreed[1].value, AGREED_SIZE, "%llu", (unsigned long long)given.flush_every);
+    snprintf(agreed[2].value, AGREED_SIZE, given.checkpoints.folder ? "a folder" : "none");
+    snprintf(agreed[3].value, AGREED_SIZE, "%u", given.checkpoints.every);
+    snprintf(agreed[4].value, AGREED_SIZE, "%u", given.checkpoints.keep);
+    snprintf(agreed[5].value, AGREED_SIZE, given.checkpoints.resume ? "yes" : "no");
     const struct ranks_request request = { .command = "train", .plan = plan, .device = given.device,
                                            .folder = given.out, .seed = given.seed, .steps = given.steps,
-                                           .agreed = agreed, .agreed_count = 2,
+                                           .agreed = agreed, .agreed_count = AGREED,
                                            .verbose = given.verbose, .work = train, .self = &task };
     struct ranks ranks = { 0 };
     good = good && ranks_run(&ranks, &request, &error);
     model_free(model);
     plan_free(plan);
+    free(go_on);
     return ranks_part(&ranks, good ? 0 : command_fail(&error));
 }
 

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +11,7 @@
 
 #include "cli/command.h"
 #include "cli/out_of_memory.h"
+#include "common/clock.h"
 #include "common/shown.h"
 #include "common/terminal.h"
 #include "common/wrap.h"
@@ -182,6 +184,31 @@ const volatile sig_atomic_t *command_interrupted(void)
     const struct sigaction action = { .sa_handler = interrupt, .sa_flags = (int)SA_RESETHAND };
     sigaction(SIGINT, &action, NULL);
     return &interrupted;
+}
+
+static volatile sig_atomic_t asked_to_stop;
+static atomic_llong asked_ns;
+
+static void ask_to_stop(int signal_number)
+{
+    const int error_number = errno;
+    const long long now_ns = (long long)clock_now_ns();
+    if (!asked_to_stop) {
+        asked_ns = now_ns;
+        asked_to_stop = 1;
+    } else if (now_ns - asked_ns >= 1000000000) {
+        signal(signal_number, SIG_DFL);
+        raise(signal_number);
+    }
+    errno = error_number;
+}
+
+const volatile sig_atomic_t *command_asked_to_stop(void)
+{
+    const struct sigaction action = { .sa_handler = ask_to_stop, .sa_flags = SA_RESTART };
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    return &asked_to_stop;
 }
 
 int command_write(struct text *text, const char *path, int code)

@@ -8,9 +8,10 @@
 #include "partitioner/plan/placement.h"
 #include "runtime/pipeline.h"
 #include "schedules/board.h"
+#include "trainer/checkpoints.h"
+#include "trainer/held_out.h"
 #include "trainer/model_layers.h"
 #include "trainer/ngram.h"
-#include "trainer/twin.h"
 
 struct pass_record {  // of one pass through the schedule
     uint64_t ns;
@@ -26,6 +27,9 @@ struct training {
     struct pipeline *pipeline;
     struct pass_record *passes;
     size_t pass_count;
+    uint64_t step;        // so many are made
+    struct manifest run;  // what checkpoints say of it
+    struct checkpoints *checkpoints;  // NULL: none are kept
     uint32_t iterations;  // in one pass
     uint32_t samples;     // micro-batches that an update averages
 };
@@ -95,24 +99,75 @@ static void count_replayed(const struct training *training, struct train_result 
     }
 }
 
+// One pass of the schedule, and what it told.
+static bool run_pass(struct training *training, struct train_result *result, struct error *error)
+{
+    session_set_rate(training->pipeline->session, rate_at(training->settings, (uint32_t)training->step));
+    if (!session_step(training->pipeline->session, error))
+        return false;
+    const struct session_result *last = session_last(training->pipeline->session);
+    training->passes[training->pass_count++] = (struct pass_record){ last->iteration_ns, last->bubble };
+    result->bytes_trained += bytes_per_iteration(training) * training->iterations;
+    tell(training, (uint32_t)training->step, result);
+    training->step += training->iterations;
+    return true;
+}
+
+static bool refuse_loss(const struct training *training, struct error *error)
+{
+    // What was well before is kept.
+    return (!training->checkpoints || checkpoints_wait(training->checkpoints, error))
+        && error_set_kind(error, ERROR_ANSWER, "at step %llu the loss is no number any more: a learning rate of"
+                          " %g is too high, or comes too soon", (unsigned long long)training->step,
+                          (double)training->settings->rate);
+}
+
+// Whether some rank has been asked to stop: then all do, behind the same pass.
+static bool ask_to_stop(const struct training *training, bool *stops, struct error *error)
+{
+    const struct train_settings *settings = training->settings;
+    const struct process_group *group = settings->place.group;
+    const bool own = settings->stop && *settings->stop;
+    bool *all = group ? calloc(group->ranks, sizeof *all) : NULL;
+    *stops = own;
+    if (!group)
+        return true;
+    const bool good = (all || error_no_memory(error, "what ranks ask each other"))
+                   && group->all_gather(group->self, &own, sizeof own, all, error);
+    for (uint32_t rank = 0; good && rank < group->ranks; rank++)
+        *stops |= all[rank];
+    free(all);
+    return good;
+}
+
+// Behind a pass: what it has made is kept where that is due, and the run goes on unless it is asked to stop.
+static bool end_pass(struct training *training, const struct train_result *result, bool *stops, struct error *error)
+{
+    struct checkpoints *checkpoints = training->checkpoints;
+    const uint64_t passes = session_steps(training->pipeline->session);
+    if (!isfinite(result->last_loss))
+        return refuse_loss(training, error);
+    if (!ask_to_stop(training, stops, error))
+        return false;
+    const bool ends = *stops || training->step >= training->settings->steps;
+    return !checkpoints
+        || (ends ? checkpoints_end : checkpoints_pass)(checkpoints, training->step, passes, result->last_loss, error);
+}
+
 static bool run_all(struct training *training, struct train_result *result, struct error *error)
 {
-    const uint32_t steps = training->settings->steps;
-    for (uint32_t step = 0; step < steps; step += training->iterations) {
-        session_set_rate(training->pipeline->session, rate_at(training->settings, step));
-        if (!session_step(training->pipeline->session, error))
+    bool stops = false;
+    while (!stops && training->step < training->settings->steps)
+        if (!run_pass(training, result, error) || !end_pass(training, result, &stops, error))
             return false;
-        const struct session_result *last = session_last(training->pipeline->session);
-        training->passes[training->pass_count++] = (struct pass_record){ last->iteration_ns, last->bubble };
-        result->bytes_trained += bytes_per_iteration(training) * training->iterations;
-        tell(training, step, result);
-        if (!isfinite(result->last_loss))
-            return error_set_kind(error, ERROR_ANSWER, "at step %u the loss is no number any more: a learning rate of"
-                                  " %g is too high, or comes too soon", step + training->iterations,
-                                  (double)training->settings->rate);
+    result->steps = training->step;
+    result->is_stopped = training->step < training->settings->steps;
+    if (training->checkpoints) {
+        result->saved_step = checkpoints_newest(training->checkpoints);
+        result->save_has_failed = checkpoints_have_failed(training->checkpoints);
     }
     count_replayed(training, result);
-    return session_timeline(training->pipeline->session, &result->measured_timeline, error);
+    return training->pass_count == 0 || session_timeline(training->pipeline->session, &result->measured_timeline, error);
 }
 
 static int by_time(const void *a, const void *b)
@@ -186,57 +241,30 @@ static bool take_weights(const struct training *training, struct twin *twin, str
     return good;
 }
 
-// The held-out text, forward only.
-static bool evaluate(const struct training *training, struct twin *twin, double *bits, struct error *error)
+static bool judge_loss(const struct training *training, double bits, struct error *error)
 {
-    const struct model *model = training->model;
-    const size_t rows = model->sizes.micro_batch, length = model->sizes.sequence;
-    const size_t count = text_data_held_batches(training->settings->text, rows, length);
-    double nats = 0;
-    size_t taken = 0;
-    for (size_t i = 0; i < count; i++) {
-        float loss = 0;
-        if (!twin_loss(twin, 0, (uint32_t)i, &loss, error))
-            return false;
-        // A last batch that is not full repeats windows; it would count them twice.
-        if (text_data_held_rows(training->settings->text, i, rows, length) == rows) {
-            nats += loss;
-            taken++;
-        }
-    }
-    if (taken == 0)
-        return error_set(error, "the held-out text is shorter than one micro-batch (%zu bytes)", rows * length);
-    if (!isfinite(nats))
-        return error_set_kind(error, ERROR_ANSWER, "the loss on held-out text is no number: a learning rate of %g is too"
-                              " high, or comes too soon", (double)training->settings->rate);
-    *bits = nats / (double)taken / log(2);
-    return true;
+    return isfinite(bits)
+        || error_set_kind(error, ERROR_ANSWER, "the loss on held-out text is no number: a learning rate of %g is too"
+                          " high, or comes too soon", (double)training->settings->rate);
 }
 
 // By the sequential twin with the pipeline's weights, and without the pipeline: the other
 // ranks need not wait, and its memory is free.
 static bool hold_out(struct training *training, struct train_result *result, struct error *error)
 {
-    const struct batch_settings batches = { .batches = BATCHES_HELD, .text = training->settings->text,
-                                            .seed = training->settings->seed, .samples = 1 };
-    const struct twin_settings settings = { .optimizer = optimizer_default(OPTIMIZER_SGD) };
-    struct model_layers *layers = NULL;
-    struct twin *twin = NULL;
-    bool good = true;
-    if (evaluates(training)) {
-        layers = model_layers_create(training->model, training->device, &batches, error);
-        twin = layers ? twin_create(layers->layers, layers->layer_count, training->device, &settings, error) : NULL;
-        good = twin != NULL;
-    }
-    good = good && take_weights(training, twin, error);
+    const struct train_settings *settings = training->settings;
+    struct held_out held = { 0 };
+    bool good = !evaluates(training)
+             || held_out_open(&held, training->model, training->device, settings->text, settings->seed, error);
+    good = good && take_weights(training, held.twin, error);
     if (good) {
         pipeline_free(training->pipeline);
         training->pipeline = NULL;
     }
     result->held_bits = NAN;
-    good = good && (!twin || evaluate(training, twin, &result->held_bits, error));
-    twin_free(twin);
-    model_layers_free(layers);
+    good = good && (!held.twin || (held_out_bits(&held, &result->held_bits, error)
+                                   && judge_loss(training, result->held_bits, error)));
+    held_out_close(&held);
     return good;
 }
 
@@ -260,9 +288,6 @@ static bool prepare(struct training *training, struct error *error)
     if (settings->text->vocabulary > training->model->vocabulary)
         return error_set(error, "the text is of a vocabulary of %u tokens, and model %s has one of %zu",
                          settings->text->vocabulary, training->model->name, training->model->vocabulary);
-    if (settings->steps % training->iterations)
-        return error_set(error, "%u steps cannot be had from a pipeline that drains after every %u", settings->steps,
-                         training->iterations);
     training->passes = calloc(settings->steps / training->iterations + 1, sizeof training->passes[0]);
     if (!training->passes)
         return error_no_memory(error, "a training run");
@@ -280,6 +305,65 @@ static bool prepare(struct training *training, struct error *error)
     if (training->pipeline && schedule_is_forward_only(training->pipeline->schedule))
         return error_set(error, "%s makes no updates, so it trains nothing; it can be verified", plan->schedule);
     return training->pipeline != NULL;
+}
+
+void train_format_rate(float rate, char word[MANIFEST_WORD])
+{
+    for (int digits = 1; digits <= 9; digits++) {  // 9 tell any two apart
+        snprintf(word, MANIFEST_WORD, "%.*g", digits, (double)rate);
+        if (strtof(word, NULL) == rate)
+            return;
+    }
+}
+
+// What a checkpoint says of this run; the rest of it each time.
+static bool describe(struct training *training, struct error *error)
+{
+    const struct train_settings *settings = training->settings;
+    const struct plan *plan = training->plan;
+    struct manifest *run = &training->run;
+    struct text text = { 0 };
+    *run = (struct manifest){ .model = plan->model, .seed = settings->seed, .steps = settings->steps,
+                              .data_tokens = settings->text->train_count + settings->text->held_count };
+    snprintf(run->precision, sizeof run->precision, "%s", precision_name(training->model->sizes.precision));
+    snprintf(run->optimizer, sizeof run->optimizer, "%s", optimizer_names[plan->holding.optimizer]);
+    train_format_rate(settings->rate, run->rate);
+    text_data_hash(settings->text, run->data_hash);
+    plan_write(plan, &text);
+    const bool good = text_ok(&text, "a plan", error);
+    if (good)
+        hash_bytes(text.data, text.length, run->plan.hash);
+    text_clear(&text);
+    snprintf(run->plan.schedule, sizeof run->plan.schedule, "%s", plan->schedule);
+    snprintf(run->plan.weights, sizeof run->plan.weights, "%s", weights_names[plan->weights]);
+    run->plan.ranks = plan->ranks;
+    run->plan.stages = plan->stage_count;
+    run->plan.micro_batches = plan->micro_batches;
+    run->plan.flush_every = training->iterations;
+    return good;
+}
+
+static bool open_checkpoints(struct training *training, struct error *error)
+{
+    const struct train_settings *settings = training->settings;
+    uint64_t passes;
+    if (settings->checkpoints.folder) {
+        const struct checkpoints_request request = {
+            .settings = settings->checkpoints, .group = settings->place.group, .model = training->model,
+            .plan = training->plan, .pipeline = training->pipeline, .run = &training->run, .say = settings->say,
+            .self = settings->self,
+        };
+        if (!describe(training, error))
+            return false;
+        training->checkpoints = checkpoints_open(&request, &training->step, &passes, error);
+        if (!training->checkpoints)
+            return false;
+    }
+    const uint64_t left = training->step < settings->steps ? settings->steps - training->step : 0;
+    return left % training->iterations == 0
+        || error_set(error, "%llu steps cannot be had from a pipeline that drains after every %u: give --steps %llu",
+                     (unsigned long long)left, training->iterations,
+                     (unsigned long long)(settings->steps + training->iterations - left % training->iterations));
 }
 
 static void conclude(struct training *training, struct train_result *result)
@@ -302,11 +386,17 @@ bool train_plan(const struct plan *plan, const struct model *model, const struct
 {
     *result = (struct train_result){ 0 };
     struct training training = { .plan = plan, .model = model, .settings = settings };
-    const bool good = prepare(&training, error) && predict(&training, result, error)
-        && compare_bytes(&training, result, error) && run_all(&training, result, error)
-        && hold_out(&training, result, error);
-    if (good)
-        conclude(&training, result);
+    bool good = prepare(&training, error) && predict(&training, result, error)
+        && compare_bytes(&training, result, error) && open_checkpoints(&training, error)
+        && run_all(&training, result, error);
+    // Nobody waits for more of a run that was asked to stop; and one that was at its end has nothing more.
+    if (good && !result->is_stopped && training.pass_count > 0) {
+        good = hold_out(&training, result, error);
+        result->is_complete = good;
+        if (good)
+            conclude(&training, result);
+    }
+    checkpoints_close(training.checkpoints);
     pipeline_free(training.pipeline);
     model_layers_free(training.layers);
     device_close(training.device);

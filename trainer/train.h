@@ -3,9 +3,12 @@
 #ifndef TRAINER_TRAIN_H
 #define TRAINER_TRAIN_H
 
+#include <signal.h>
+
 #include "models/model.h"
 #include "partitioner/plan/plan.h"
 #include "schedules/timeline.h"
+#include "trainer/checkpoints.h"
 #include "trainer/run_place.h"
 #include "trainer/text_data.h"
 
@@ -27,11 +30,20 @@ struct train_settings {
     uint32_t flush_every;   // asynchronous schedules drain after so many iterations, of which steps is a multiple
     bool pin;               // each rank to a core of its own
     struct run_place place;
+    struct checkpoint_settings checkpoints;
+    const volatile sig_atomic_t *stop;  // once it is 1 on some rank the run ends behind the pass at hand; NULL: never
+    void (*say)(void *self, const char *sentence);  // what happens to checkpoints; where there are any
     void (*tell)(void *self, const struct train_step *step);
     void *self;
 };
 
 struct train_result {
+    uint64_t steps;         // made, those included that a run was gone on from
+    bool is_stopped;        // before its last step, as was asked for
+    bool is_complete;       // made its last step. Where not, there is nothing to tell but the next two
+    uint64_t saved_step;    // the newest checkpoint of this run; 0: none
+    bool save_has_failed;   // the last one could not be written
+
     double first_loss, last_loss;      // nats per byte
     double held_bits;                  // bits per byte of the held-out text; NAN on any but the first of several ranks
     double order0_bits, order1_bits;   // of the counting models on the same split; NAN of a larger vocabulary than bytes
@@ -56,6 +68,9 @@ struct train_result {
 bool train_plan(const struct plan *plan, const struct model *model, const struct train_settings *settings,
                 struct train_result *result, struct error *error);
 void train_result_clear(struct train_result *result);
+
+// A learning rate in digits that tell it from any other.
+void train_format_rate(float rate, char word[MANIFEST_WORD]);
 
 // The table of predicted against measured.
 void train_result_print(const struct train_result *result, struct text *text);

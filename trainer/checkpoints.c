@@ -1,0 +1,196 @@
+#include "trainer/checkpoints.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "runtime/agreement.h"
+#include "runtime/checkpoint/run_folder.h"
+
+struct checkpoints {
+    struct checkpoints_request request;
+    struct manifest run;
+    struct lasting_model *lasting;
+    struct saver *saver;
+    uint64_t last;  // step that was saved, or gone on from
+};
+
+// --- the folder ----------------------------------------------------------------------------
+
+static bool is_first(const struct checkpoints_request *request)
+{
+    return !request->group || request->group->rank == 0;
+}
+
+// A file of rank 0's that has no other meaning: whoever sees it, sees rank 0's folder.
+static bool put_sign(const char *folder, char path[PATH_MAX], struct error *error)
+{
+    unsigned long long chance = 0;
+    if (getrandom(&chance, sizeof chance, 0) != (ssize_t)sizeof chance)
+        return error_set_kind(error, ERROR_MACHINE, "no random number can be had: %s", strerror(errno));
+    if (snprintf(path, PATH_MAX, "%s/.weir-%016llx", folder, chance) >= PATH_MAX)
+        return error_set(error, "%.200s: the path is too long", folder);
+    const int file = open(path, O_CREAT | O_EXCL | O_NOFOLLOW | O_WRONLY | O_CLOEXEC, 0666);
+    if (file < 0)
+        return error_set_kind(error, ERROR_MACHINE, "%.300s: cannot be written: %s", folder, strerror(errno));
+    close(file);
+    return true;
+}
+
+// All ranks write to one folder, or a checkpoint would never be whole.
+static bool is_shared(const struct checkpoints_request *request, struct error *error)
+{
+    const struct process_group *group = request->group;
+    const char *folder = request->settings.folder;
+    char path[PATH_MAX] = "", name[32] = "", here[PATH_MAX];
+    if (!group)
+        return true;
+    const bool put = !is_first(request) || put_sign(folder, path, error);
+    if (!ranks_all_good(group, put, error))
+        return false;
+    if (is_first(request))
+        snprintf(name, sizeof name, "%s", strrchr(path, '/') + 1);
+    bool good = group->broadcast(group->self, 0, name, sizeof name, error);
+    if (good) {
+        name[sizeof name - 1] = '\0';
+        const bool sees = snprintf(here, sizeof here, "%s/%s", folder, name) < PATH_MAX && access(here, F_OK) == 0;
+        good = ranks_all_good(group, sees || error_set(error, "rank %u does not see %.300s as rank 0 does: checkpoints go to"
+                                                       " a folder that all ranks share", group->rank, folder), error);
+    }
+    if (is_first(request))
+        unlink(path);
+    return good;
+}
+
+static bool prepare_folder(const struct checkpoints_request *request, struct error *error)
+{
+    const char *folder = request->settings.folder;
+    size_t count = 0;
+    bool good = true;
+    if (is_first(request)) {
+        good = run_folder_make(folder, error) && run_folder_clean(folder, error);
+        uint64_t *steps = good ? run_folder_steps(folder, &count, error) : NULL;
+        good = good && steps;
+        if (good && count > 0 && !request->settings.resume)
+            good = error_set(error, "%.300s: has checkpoints of a run, the newest of step %llu: give --resume to go on with"
+                             " it, or another folder", folder, (unsigned long long)steps[0]);
+        free(steps);
+    }
+    return ranks_all_good(request->group, good, error) && is_shared(request, error);
+}
+
+// --- making --------------------------------------------------------------------------------
+
+static bool resume(struct checkpoints *checkpoints, uint64_t *step, uint64_t *passes, struct error *error)
+{
+    const struct checkpoints_request *request = &checkpoints->request;
+    const struct resume_request resuming = {
+        .folder = request->settings.folder, .group = request->group, .lasting = checkpoints->lasting,
+        .pipeline = request->pipeline, .run = request->run, .say = request->say, .self = request->self,
+    };
+    struct manifest *found;
+    if (!request->settings.resume)
+        return true;
+    const bool good = resume_run(&resuming, &found, error);
+    if (found) {
+        *step = checkpoints->last = found->step;
+        *passes = found->passes;
+    }
+    manifest_free(found);
+    return good;
+}
+
+static void tell(void *self, const char *sentence)
+{
+    const struct checkpoints_request *request = self;
+    char whole[1000];
+    if (is_first(request))
+        request->say(request->self, sentence);
+    else {
+        snprintf(whole, sizeof whole, "rank %u: %s", request->group->rank, sentence);
+        request->say(request->self, whole);
+    }
+}
+
+struct checkpoints *checkpoints_open(const struct checkpoints_request *request, uint64_t *step, uint64_t *passes,
+                                     struct error *error)
+{
+    struct checkpoints *checkpoints = calloc(1, sizeof *checkpoints);
+    if (checkpoints) {
+        checkpoints->request = *request;
+        checkpoints->run = *request->run;
+        checkpoints->lasting = lasting_model_create(request->model, request->plan->holding.optimizer, error);
+    }
+    *step = *passes = 0;
+    bool good = (checkpoints && checkpoints->lasting) || error_no_memory(error, "checkpoints");
+    good = ranks_all_good(request->group, good, error) && prepare_folder(request, error)
+        && resume(checkpoints, step, passes, error);
+    if (good) {
+        const struct saver_settings settings = {
+            .folder = request->settings.folder, .keep = request->settings.keep, .group = request->group,
+            .form = checkpoints->lasting->form, .layers = checkpoints->lasting->layers,
+            .layer_count = checkpoints->lasting->layer_count, .pipeline = request->pipeline, .tell = tell,
+            .self = &checkpoints->request,
+        };
+        checkpoints->saver = saver_create(&settings, error);
+        if (checkpoints->saver)
+            return checkpoints;
+    }
+    checkpoints_close(checkpoints);
+    return NULL;
+}
+
+void checkpoints_close(struct checkpoints *checkpoints)
+{
+    if (!checkpoints)
+        return;
+    saver_free(checkpoints->saver);
+    lasting_model_free(checkpoints->lasting);
+    free(checkpoints);
+}
+
+// --- saving --------------------------------------------------------------------------------
+
+static bool save(struct checkpoints *checkpoints, uint64_t step, uint64_t passes, double loss, struct error *error)
+{
+    checkpoints->run.step = checkpoints->last = step;
+    checkpoints->run.passes = passes;
+    checkpoints->run.loss = loss;
+    return saver_save(checkpoints->saver, &checkpoints->run, error);
+}
+
+bool checkpoints_pass(struct checkpoints *checkpoints, uint64_t step, uint64_t passes, double loss,
+                      struct error *error)
+{
+    const uint32_t every = checkpoints->request.settings.every;
+    if (every > 0 && step / every > checkpoints->last / every)
+        return save(checkpoints, step, passes, loss, error);
+    return saver_look(checkpoints->saver, error);
+}
+
+bool checkpoints_end(struct checkpoints *checkpoints, uint64_t step, uint64_t passes, double loss,
+                     struct error *error)
+{
+    if (step > checkpoints->last && !save(checkpoints, step, passes, loss, error))
+        return false;
+    return checkpoints_wait(checkpoints, error);
+}
+
+bool checkpoints_wait(struct checkpoints *checkpoints, struct error *error)
+{
+    return saver_finish(checkpoints->saver, error);
+}
+
+uint64_t checkpoints_newest(const struct checkpoints *checkpoints)
+{
+    return saver_newest(checkpoints->saver);
+}
+
+bool checkpoints_have_failed(const struct checkpoints *checkpoints)
+{
+    return saver_has_failed(checkpoints->saver);
+}

@@ -1,0 +1,47 @@
+// The checkpoints of a training run: where they go, when one is due, and what a run that goes on begins with.
+#ifndef TRAINER_CHECKPOINTS_H
+#define TRAINER_CHECKPOINTS_H
+
+#include "runtime/checkpoint/saver.h"
+#include "trainer/resume.h"
+
+struct checkpoint_settings {
+    const char *folder;  // NULL: nothing is kept
+    uint32_t every;      // steps, and after the last one; 0: only then
+    uint32_t keep;       // the newest ones
+    bool resume;         // from the newest whole one
+};
+
+struct checkpoints;
+
+struct checkpoints_request {
+    struct checkpoint_settings settings;
+    const struct process_group *group;
+    const struct model *model;
+    const struct plan *plan;
+    const struct pipeline *pipeline;
+    const struct manifest *run;  // what this run is; without step, passes, loss and layers
+    void (*say)(void *self, const char *sentence);  // by rank 0, or by who has failed to write
+    void *self;
+};
+
+// Begins the pipeline where an ended run has stopped, if that is asked for: `step` steps and `passes` have been made
+// then. Refuses a folder that ranks do not share, and one with checkpoints if no one has asked to go on from them.
+struct checkpoints *checkpoints_open(const struct checkpoints_request *request, uint64_t *step, uint64_t *passes,
+                                     struct error *error);
+void checkpoints_close(struct checkpoints *checkpoints);
+
+// After the pass behind which so many steps are made.
+bool checkpoints_pass(struct checkpoints *checkpoints, uint64_t step, uint64_t passes, double loss,
+                      struct error *error);
+// The run ends: a checkpoint of where it is, unless there is one; and all that is being written is waited for.
+bool checkpoints_end(struct checkpoints *checkpoints, uint64_t step, uint64_t passes, double loss,
+                     struct error *error);
+// Only the latter.
+bool checkpoints_wait(struct checkpoints *checkpoints, struct error *error);
+
+// The newest one, and whether the last could not be written (saver.h).
+uint64_t checkpoints_newest(const struct checkpoints *checkpoints);
+bool checkpoints_have_failed(const struct checkpoints *checkpoints);
+
+#endif

@@ -1,0 +1,196 @@
+#include "trainer/resume.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/agreement.h"
+#include "runtime/checkpoint/run_folder.h"
+
+static void say(const struct resume_request *request, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void say(const struct resume_request *request, const char *format, ...)
+{
+    char sentence[1000];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(sentence, sizeof sentence, format, arguments);
+    va_end(arguments);
+    if (!request->group || request->group->rank == 0)
+        request->say(request->self, sentence);
+}
+
+static bool is_first(const struct resume_request *request)
+{
+    return !request->group || request->group->rank == 0;
+}
+
+// --- the same manifest on all ranks --------------------------------------------------------
+
+// Which checkpoints there are, as rank 0 sees them.
+static bool share_steps(const struct resume_request *request, uint64_t **steps, size_t *count, struct error *error)
+{
+    const struct process_group *group = request->group;
+    uint64_t number = 0;
+    *steps = is_first(request) ? run_folder_steps(request->folder, count, error) : NULL;
+    if (!ranks_all_good(group, !is_first(request) || *steps, error))
+        return false;
+    number = is_first(request) ? *count : 0;
+    if (group && !group->broadcast(group->self, 0, &number, sizeof number, error))
+        return false;
+    *count = number;
+    if (!is_first(request))
+        *steps = calloc(*count + 1, sizeof **steps);
+    if (!ranks_all_good(group, *steps || error_no_memory(error, "the checkpoints of a run"), error))
+        return false;
+    return !group || number == 0 || group->broadcast(group->self, 0, *steps, number * sizeof **steps, error);
+}
+
+// The text of rank 0's manifest, read by each. NULL where it is damaged, with how; false where ranks failed.
+static bool share_manifest(const struct resume_request *request, const char *checkpoint, struct manifest **manifest,
+                           struct error *damaged, struct error *error)
+{
+    const struct process_group *group = request->group;
+    char path[PATH_MAX];
+    size_t length = 0;
+    char *text = is_first(request) ? run_folder_manifest(checkpoint, &length, path, damaged) : NULL;
+    *manifest = text ? manifest_read(text, length, path, damaged) : NULL;
+    uint64_t bytes = *manifest ? length : 0;
+    bool good = !group || group->broadcast(group->self, 0, &bytes, sizeof bytes, error);
+    if (good && group && bytes > 0) {
+        if (!is_first(request))
+            text = malloc(bytes);
+        good = ranks_all_good(group, text || error_no_memory(error, "a checkpoint"), error)
+            && group->broadcast(group->self, 0, text, bytes, error);
+        if (good && !is_first(request))
+            *manifest = manifest_read(text, bytes, checkpoint, error);
+        good = good && ranks_all_good(group, *manifest != NULL, error);
+    }
+    free(text);
+    return good;
+}
+
+// --- whether it is of this run ---------------------------------------------------------------
+
+static bool is_of_this_run(const struct resume_request *request, const struct manifest *was, const char *checkpoint,
+                           struct error *error)
+{
+    const struct manifest *now = request->run;
+    bool good = true;
+    if (strcmp(was->model, now->model) != 0)
+        good = error_set(error, "the checkpoint is of model \"%.100s\", and this run is of \"%.100s\"", was->model, now->model);
+    else if (was->seed != now->seed)
+        good = error_set(error, "the checkpoint is of a run with --seed %llu, and this one has %llu: weights, batches and"
+                         " dropout would be another run's", (unsigned long long)was->seed, (unsigned long long)now->seed);
+    else if (strcmp(was->data_hash, now->data_hash) != 0)
+        good = error_set(error, "the checkpoint is of a run on other text (%llu tokens with hash %.16s; --data has %llu with"
+                         " %.16s)", (unsigned long long)was->data_tokens, was->data_hash,
+                         (unsigned long long)now->data_tokens, now->data_hash);
+    else
+        good = lasting_model_matches(request->lasting, was, error);
+    return good || error_at(error, "%.200s", checkpoint);
+}
+
+static void say_what_differs(const struct resume_request *request, const struct manifest *was)
+{
+    const struct manifest *now = request->run;
+    if (strcmp(was->plan.hash, now->plan.hash) != 0)
+        say(request, "the plan is another one than the checkpoint's (%s on %llu ranks, %llu micro-batches; now %s on %llu,"
+            " %llu): the run goes on from the same weights and optimizer's state, and what follows is not to the bit what"
+            " the old plan would have computed", was->plan.schedule, (unsigned long long)was->plan.ranks,
+            (unsigned long long)was->plan.micro_batches, now->plan.schedule, (unsigned long long)now->plan.ranks,
+            (unsigned long long)now->plan.micro_batches);
+    else if (was->plan.flush_every != now->plan.flush_every)
+        say(request, "--flush-every was %llu and is %llu: what follows is not to the bit what the run would have computed"
+            " that was ended", (unsigned long long)was->plan.flush_every, (unsigned long long)now->plan.flush_every);
+    if (was->steps != now->steps)
+        say(request, "--steps was %llu and is %llu: the learning rate, which goes by it, changes here",
+            (unsigned long long)was->steps, (unsigned long long)now->steps);
+    if (strcmp(was->rate, now->rate) != 0)
+        say(request, "--rate was %s and is %s: the learning rate changes here", was->rate, now->rate);
+}
+
+// --- putting it in place -----------------------------------------------------------------------
+
+// A file that cannot be used is `damaged`; all else an error.
+static bool load_layer(const struct resume_request *request, const struct manifest *manifest, const char *checkpoint,
+                       uint32_t layer, struct error *damaged, struct error *error)
+{
+    const struct lasting_model *lasting = request->lasting;
+    struct lasting_state state;
+    if (!lasting_state_create(&state, lasting, layer, error))
+        return false;
+    bool good = layer_file_load(checkpoint, &lasting->form, &lasting->layers[layer], &manifest->layers[layer].written,
+                                state.parts, damaged);
+    for (uint32_t part = 0; good && part < lasting_parts(&lasting->form); part++)
+        good = pipeline_write_part(request->pipeline, layer, part, state.parts[part], error);
+    lasting_state_clear(&state);
+    return good;
+}
+
+// By every rank what it has. False with either of the two, on all.
+static bool load_layers(const struct resume_request *request, const struct manifest *manifest, const char *checkpoint,
+                        struct error *damaged, struct error *error)
+{
+    bool good = true;
+    for (uint32_t l = 0; good && l < request->lasting->layer_count; l++)
+        if (pipeline_has_any(request->pipeline, l))
+            good = load_layer(request, manifest, checkpoint, l, damaged, error);
+    return ranks_all_good(request->group, error->kind == ERROR_NONE, error)
+        && ranks_all_good(request->group, damaged->kind == ERROR_NONE, damaged);
+}
+
+static bool go_on(const struct resume_request *request, const struct manifest *manifest, struct error *error)
+{
+    uint64_t *updates = calloc(manifest->layer_count + 1, sizeof *updates);
+    if (!updates)
+        return error_no_memory(error, "a checkpoint");
+    for (size_t l = 0; l < manifest->layer_count; l++)
+        updates[l] = manifest->layers[l].updates;
+    const bool good = pipeline_go_on(request->pipeline, manifest->passes, updates, error);
+    free(updates);
+    return good;
+}
+
+// True also where the checkpoint is damaged, which is said; then there is no manifest.
+static bool try_checkpoint(const struct resume_request *request, uint64_t step, struct manifest **found,
+                           struct error *error)
+{
+    char checkpoint[PATH_MAX];
+    struct error damaged = { 0 }, trouble = { 0 };
+    struct manifest *manifest = NULL;
+    bool good = run_folder_path(request->folder, step, checkpoint, error)
+             && share_manifest(request, checkpoint, &manifest, &damaged, error)
+             && (!manifest || is_of_this_run(request, manifest, checkpoint, error));
+    if (good && manifest && load_layers(request, manifest, checkpoint, &damaged, &trouble)) {
+        say(request, "goes on from %.300s, step %llu of %llu", checkpoint, (unsigned long long)manifest->step,
+            (unsigned long long)request->run->steps);
+        say_what_differs(request, manifest);
+        *found = manifest;
+        return go_on(request, manifest, error);
+    }
+    manifest_free(manifest);
+    if (good && trouble.kind != ERROR_NONE)
+        good = error_set_kind(error, trouble.kind, "%s", trouble.text);
+    if (good)
+        say(request, "%s; it is left out", damaged.text);
+    return good;
+}
+
+bool resume_run(const struct resume_request *request, struct manifest **found, struct error *error)
+{
+    uint64_t *steps;
+    size_t count = 0;
+    *found = NULL;
+    bool good = share_steps(request, &steps, &count, error);
+    for (size_t i = 0; good && !*found && i < count; i++)
+        good = try_checkpoint(request, steps[i], found, error);
+    free(steps);
+    if (good && count > 0 && !*found)
+        return error_set(error, "%.300s: none of its %zu checkpoints is whole: remove them to begin anew", request->folder,
+                         count);
+    if (good && count == 0)
+        say(request, "%.300s has no checkpoint yet: the run begins with its first step", request->folder);
+    return good;
+}
