@@ -403,6 +403,9 @@ static bool train(void *self, const struct run_place *place, bool speaks, struct
     struct train_result result;
     const bool trained = train_plan(task->plan, task->model, &settings, &result, error);
     text_data_clear(&data);
+    const char *folder = given->checkpoints.folder;
+    if (!trained && folder && strstr(error->text, folder))
+        return false;
     if (!trained)
         return command_name_files(error, given->plan, NULL);
     struct text text = { 0 };

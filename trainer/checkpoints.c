@@ -17,6 +17,7 @@ struct checkpoints {
     struct lasting_model *lasting;
     struct saver *saver;
     uint64_t last;  // step that was saved, or gone on from
+    int lock;       // rank 0's, of the folder
 };
 
 // --- the folder ----------------------------------------------------------------------------
@@ -66,13 +67,15 @@ static bool is_shared(const struct checkpoints_request *request, struct error *e
     return good;
 }
 
-static bool prepare_folder(const struct checkpoints_request *request, struct error *error)
+static bool prepare_folder(struct checkpoints *checkpoints, struct error *error)
 {
+    const struct checkpoints_request *request = &checkpoints->request;
     const char *folder = request->settings.folder;
     size_t count = 0;
     bool good = true;
     if (is_first(request)) {
-        good = run_folder_make(folder, error) && run_folder_clean(folder, error);
+        good = run_folder_make(folder, error) && (checkpoints->lock = run_folder_lock(folder, error)) >= 0
+            && run_folder_clean(folder, error);
         uint64_t *steps = good ? run_folder_steps(folder, &count, error) : NULL;
         good = good && steps;
         if (good && count > 0 && !request->settings.resume)
@@ -123,11 +126,12 @@ struct checkpoints *checkpoints_open(const struct checkpoints_request *request, 
     if (checkpoints) {
         checkpoints->request = *request;
         checkpoints->run = *request->run;
+        checkpoints->lock = -1;
         checkpoints->lasting = lasting_model_create(request->model, request->plan->holding.optimizer, error);
     }
     *step = *passes = 0;
     bool good = (checkpoints && checkpoints->lasting) || error_no_memory(error, "checkpoints");
-    good = ranks_all_good(request->group, good, error) && prepare_folder(request, error)
+    good = ranks_all_good(request->group, good, error) && prepare_folder(checkpoints, error)
         && resume(checkpoints, step, passes, error);
     if (good) {
         const struct saver_settings settings = {
@@ -149,6 +153,7 @@ void checkpoints_close(struct checkpoints *checkpoints)
     if (!checkpoints)
         return;
     saver_free(checkpoints->saver);
+    run_folder_unlock(checkpoints->lock);
     lasting_model_free(checkpoints->lasting);
     free(checkpoints);
 }

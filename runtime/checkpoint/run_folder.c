@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -55,6 +56,28 @@ static bool make(const char *path, struct error *error)
 bool run_folder_make(const char *folder, struct error *error)
 {
     return make(folder, error);
+}
+
+// Not every file system can lock a folder; what it says then is no reason to stop.
+int run_folder_lock(const char *folder, struct error *error)
+{
+    const int lock = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (lock < 0) {
+        cannot(folder, "read", error);
+        return -1;
+    }
+    if (flock(lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+        close(lock);
+        error_set(error, "%.300s: another run is writing its checkpoints there: give this one a folder of its own", folder);
+        return -1;
+    }
+    return lock;
+}
+
+void run_folder_unlock(int lock)
+{
+    if (lock >= 0)
+        close(lock);
 }
 
 // The names in a folder are on disk. Not every file system can be asked for it.

@@ -20,6 +20,10 @@
 
 // Makes the folder unless it is there.
 bool run_folder_make(const char *folder, struct error *error);
+// So that no other run does while this one writes there; -1 where another one does. run_folder_unlock() ends it, and so
+// does the end of the process.
+int run_folder_lock(const char *folder, struct error *error);
+void run_folder_unlock(int lock);
 // Removes what an ended run has left half written or half removed. By the only run that writes there.
 bool run_folder_clean(const char *folder, struct error *error);
 
