@@ -36,6 +36,8 @@ extern const struct command command_compare;
 extern const struct command command_export;
 extern const struct command command_verify;
 extern const struct command command_train;
+extern const struct command command_eval;
+extern const struct command command_sample;
 
 // `weir schedule search`, which has options of its own.
 int command_run_search(int count, char **arguments);

@@ -10,6 +10,7 @@
 
 #include "cli/command.h"
 #include "cli/exhibit.h"
+#include "cli/held_text.h"
 #include "cli/options.h"
 #include "cli/plan_use.h"
 #include "cli/pictures.h"
@@ -253,15 +254,9 @@ static bool save_all(const struct given *given, const struct plan *plan, const s
 
 static void print(const struct train_result *result, struct text *text)
 {
-    const double gain = result->order1_bits - result->held_bits;
     const struct text_chart chart = picture_chart(&(struct picture_options){ 0 }, NULL);
-    if (isnan(gain))
-        text_add(text, "\nheld-out text: %.3f bits per token\n", result->held_bits);
-    else
-        text_add(text, "\nheld-out text: %.3f bits per byte; counting reaches %.3f (order 0) and %.3f (order 1):"
-                       " %.3f bits %s\n",
-                 result->held_bits, result->order0_bits, result->order1_bits, gain < 0 ? -gain : gain,
-                 gain < 0 ? "worse" : "better");
+    text_add(text, "\n");
+    held_text_say(result->held_bits, result->order0_bits, result->order1_bits, text);
     text_add(text, "\npredicted\n");
     timeline_draw_text(&result->predicted_timeline, &chart, text);
     text_add(text, "\nmeasured\n");

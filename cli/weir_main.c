@@ -34,6 +34,8 @@ static const struct command *const commands[] = {
     &command_simulate,
     &command_verify,
     &command_train,
+    &command_eval,
+    &command_sample,
     &command_compare,
 };
 enum { COMMANDS = sizeof commands / sizeof commands[0], SAID = 8192, KEY_USAGE = 0x2000 };

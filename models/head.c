@@ -159,6 +159,12 @@ static void head_forward(const struct layer *layer, const struct layer_pass *pas
         queue_download(queue, pass->loss, saved.loss, sizeof(float));
 }
 
+const struct values *layer_logits(const struct layer *head, const void *saved, size_t row)
+{
+    const struct head_saved all = head_saved(head, &(struct walk){ saved, 0 });
+    return values_at(all.logits, head->shape.precision, row * logits_stride(head));
+}
+
 static void head_backward_input(const struct layer *layer, const struct layer_pass *pass)
 {
     struct queue *queue = pass->queue;

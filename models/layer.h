@@ -111,6 +111,9 @@ void layer_backward(const struct layer *layer, const struct layer_pass *pass);
 void layer_backward_input(const struct layer *layer, const struct layer_pass *pass);
 void layer_backward_weight(const struct layer *layer, const struct layer_pass *pass);
 
+// Of a head, behind its forward with what it has saved: a row's logits, on the device, `vocabulary` numbers.
+const struct values *layer_logits(const struct layer *head, const void *saved, size_t row);
+
 // --- parameters --------------------------------------------------------------------
 
 enum tensor_start { START_ZERO, START_ONE, START_NORMAL };

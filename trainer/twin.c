@@ -461,6 +461,11 @@ const void *twin_parameters(const struct twin *twin, size_t layer)
     return weights_of(twin, layer, twin->own[layer].newest);
 }
 
+const void *twin_saved(const struct twin *twin, size_t layer)
+{
+    return twin->own[layer].saved;
+}
+
 void twin_put_parameters(struct twin *twin, size_t layer, const void *host)
 {
     queue_upload(twin->queue, weights_of(twin, layer, twin->own[layer].newest), host,

@@ -40,6 +40,9 @@ const void *twin_parameters(const struct twin *twin, size_t layer);
 // Forward only, with the newest weights: the loss of one micro-batch.
 bool twin_loss(struct twin *twin, uint64_t step, uint32_t micro_batch, float *loss, struct error *error);
 
+// What a layer has saved in the last forward, on the device.
+const void *twin_saved(const struct twin *twin, size_t layer);
+
 // Puts parameters in place of a layer's newest.
 void twin_put_parameters(struct twin *twin, size_t layer, const void *host);
 

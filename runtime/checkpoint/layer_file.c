@@ -172,7 +172,7 @@ static bool take_all(struct safe_file *file, const struct described *all, const 
     for (size_t i = 0; i < header->count; i++) {
         const struct safe_tensor *tensor = &header->tensors[i], *want = expect(all, tensor);
         if (!want)
-            return error_set(error, "its tensor %.200s is none of layer %s as this run has it", tensor->name, layer->name);
+            return error_set(error, "its tensor %.200s is none of layer %s as the model has it", tensor->name, layer->name);
         if (!take_tensor(file, tensor, layer, (size_t)(want - all->tensors), parts, error))
             return false;
     }

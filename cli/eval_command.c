@@ -1,0 +1,112 @@
+// weir eval MODEL --checkpoint FOLDER --data D: what a checkpoint's weights make of held-out text.
+
+#include <math.h>
+
+#include "cli/command.h"
+#include "cli/held_text.h"
+#include "cli/options.h"
+#include "trainer/held_out.h"
+#include "trainer/kept_model.h"
+#include "trainer/ngram.h"
+
+enum { KEY_CHECKPOINT = KEY_OWN, KEY_DATA };
+
+struct given {
+    const char *model, *checkpoint, *data, *device;
+};
+
+static const struct argp_option options[] = {
+    { "checkpoint", KEY_CHECKPOINT, "FOLDER", 0, "A folder of checkpoints, or one step-N of it", 0 },
+    { "data", KEY_DATA, "D", 0, "A file, or a folder of files, of text", 0 },
+    OPTION_DEVICE,
+    { 0 },
+};
+
+static error_t take(int key, char *argument, struct argp_state *state)
+{
+    struct given *given = state->input;
+    switch (key) {
+    case KEY_CHECKPOINT:
+        given->checkpoint = argument;
+        break;
+    case KEY_DATA:
+        given->data = argument;
+        break;
+    case KEY_DEVICE:
+        given->device = argument;
+        break;
+    case ARGP_KEY_ARG:
+        option_argument(&given->model, argument, "model", state);
+        break;
+    case ARGP_KEY_END:
+        if (!given->model || !given->checkpoint || !given->data)
+            argp_error(state, "a model, --checkpoint and --data are needed");
+        break;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+    return 0;
+}
+
+static const struct argp argp = {
+    .options = options,
+    .parser = take,
+    .args_doc = "MODEL",
+    .doc = "Measures the weights of a checkpoint on held-out text, as weir train does at the end of a run: every tenth"
+           " 4,096 tokens of the data, which nothing was trained on if it is the same data. Of several checkpoints the"
+           " newest is taken that is whole."
+           "\vExample:\n  weir eval gpt-nano --checkpoint kept --data /usr/share/common-licenses\n",
+};
+
+static void say(const char *sentence)
+{
+    command_say("%s", sentence);
+}
+
+static bool measure(const struct given *given, const struct kept_model *kept, const struct text_data *data, double *bits,
+                    struct error *error)
+{
+    const bool is_half = kept->model->sizes.precision == PRECISION_BF16;
+    struct held_out held = { 0 };
+    if (data->vocabulary > kept->model->vocabulary)
+        return error_set(error, "%s: the text is of a vocabulary of %u tokens, and model %s has one of %zu", given->data,
+                         data->vocabulary, kept->model->name, kept->model->vocabulary);
+    struct device *device = device_open(given->device ? given->device : is_half ? "cpu:bf16" : "cpu", error);
+    bool good = device
+        && (device_precision(device) == kept->model->sizes.precision
+            || error_set(error, "--device %s is in %s, and the checkpoint in %s", given->device,
+                         precision_name(device_precision(device)), kept->manifest->precision))
+        && held_out_open(&held, kept->model, device, data, 0, error);
+    if (good)
+        kept_model_put(kept, held.twin);
+    good = good && held_out_bits(&held, bits, error);
+    held_out_close(&held);
+    device_close(device);
+    return good && (isfinite(*bits) || error_set_kind(error, ERROR_ANSWER, "the loss on held-out text is no number"));
+}
+
+static int run(int count, char **arguments)
+{
+    struct given given = { 0 };
+    command_parse(&argp, count, arguments, &given);
+    struct error error = { 0 };
+    struct kept_model kept = { 0 };
+    struct text_data data = { 0 };
+    struct text text = { 0 };
+    double bits = 0;
+    const bool good = text_data_load(given.data, &data, &error)
+        && kept_model_load(given.checkpoint, given.model, say, &kept, &error)
+        && measure(&given, &kept, &data, &bits, &error);
+    if (good) {
+        const bool are_bytes = data.vocabulary <= 256;
+        text_add(&text, "%s, step %llu of %llu\n", kept.path, (unsigned long long)kept.manifest->step,
+                 (unsigned long long)kept.manifest->steps);
+        held_text_say(bits, are_bytes ? ngram_bits_per_byte(&data, 0) : NAN,
+                      are_bytes ? ngram_bits_per_byte(&data, 1) : NAN, &text);
+    }
+    kept_model_clear(&kept);
+    text_data_clear(&data);
+    return good ? command_print(&text, NULL, 0) : command_fail(&error);
+}
+
+const struct command command_eval = { "eval", "the loss of a checkpoint on held-out text", run };

@@ -1,0 +1,117 @@
+// weir sample MODEL --checkpoint FOLDER TEXT: what a model writes behind a text.
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "cli/command.h"
+#include "cli/options.h"
+#include "common/utf8.h"
+#include "trainer/sample.h"
+
+enum { KEY_CHECKPOINT = KEY_OWN, KEY_TOKENS, KEY_TEMPERATURE, KEY_SEED };
+
+struct given {
+    const char *model, *checkpoint;
+    struct sample_settings settings;
+};
+
+static const struct argp_option options[] = {
+    { "checkpoint", KEY_CHECKPOINT, "FOLDER", 0, "A folder of checkpoints, or one step-N of it", 0 },
+    { "tokens", KEY_TOKENS, "N", 0, "How many bytes to write (200)", 0 },
+    { "temperature", KEY_TEMPERATURE, "T", 0,
+      "1: by the model's probabilities; below: the likely more often; 0: always the likeliest (1)", 0 },
+    { "seed", KEY_SEED, "N", 0, "Of what is drawn (1)", 0 },
+    { 0 },
+};
+
+static double parse_temperature(const char *argument, struct argp_state *state)
+{
+    char *end;
+    const double number = strtod(argument, &end);
+    if (end == argument || *end || !(number >= 0 && number <= 100))
+        argp_error(state, "--temperature: \"%s\" is not a number from 0 to 100", argument);
+    return number;
+}
+
+static error_t take(int key, char *argument, struct argp_state *state)
+{
+    struct given *given = state->input;
+    switch (key) {
+    case KEY_CHECKPOINT:
+        given->checkpoint = argument;
+        break;
+    case KEY_TOKENS:
+        given->settings.tokens = option_count(argument, "--tokens", 1, 1000000, state);
+        break;
+    case KEY_TEMPERATURE:
+        given->settings.temperature = parse_temperature(argument, state);
+        break;
+    case KEY_SEED:
+        given->settings.seed = option_count(argument, "--seed", 0, UINT32_MAX, state);
+        break;
+    case ARGP_KEY_ARG:
+        if (!given->model)
+            given->model = argument;
+        else if (!given->settings.prompt)
+            given->settings.prompt = argument;
+        else
+            argp_error(state, "\"%s\" is one text more than there can be: quotes keep words together", argument);
+        break;
+    case ARGP_KEY_END:
+        if (!given->model || !given->checkpoint || !given->settings.prompt)
+            argp_error(state, "a model, --checkpoint and a text to begin with are needed");
+        if (!*given->settings.prompt)
+            argp_error(state, "the text to begin with is empty");
+        break;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+    return 0;
+}
+
+static const struct argp argp = {
+    .options = options,
+    .parser = take,
+    .args_doc = "MODEL TEXT",
+    .doc = "Writes text as a model of bytes goes on from TEXT, with the weights of a checkpoint, on the CPU. The same seed"
+           " writes the same."
+           "\vExample:\n  weir sample gpt-nano --checkpoint kept --tokens 80 Licence\n",
+};
+
+static void say(const char *sentence)
+{
+    command_say("%s", sentence);
+}
+
+// A terminal obeys some bytes, and a model may write any.
+static void make_harmless(struct text *text)
+{
+    for (size_t at = 0; at < text->length;) {
+        const size_t length = utf8_length(text->data + at, text->length - at);
+        if (!utf8_is_printable(text->data + at, length) && text->data[at] != '\n' && text->data[at] != '\t')
+            text->data[at] = '?';
+        at += utf8_is_printable(text->data + at, length) ? length : 1;
+    }
+}
+
+static int run(int count, char **arguments)
+{
+    struct given given = { .settings = { .tokens = 200, .temperature = 1, .seed = 1 } };
+    command_parse(&argp, count, arguments, &given);
+    struct error error = { 0 };
+    struct kept_model kept = { 0 };
+    struct text text = { 0 };
+    text_add(&text, "%s", given.settings.prompt);
+    const bool good = kept_model_load(given.checkpoint, given.model, say, &kept, &error)
+        && sample_text(&kept, &given.settings, &text, &error);
+    kept_model_clear(&kept);
+    text_add(&text, "\n");
+    if (good && !text.failed && isatty(STDOUT_FILENO))
+        make_harmless(&text);
+    if (good)
+        return command_write(&text, NULL, 0);
+    text_clear(&text);
+    return command_fail(&error);
+}
+
+const struct command command_sample = { "sample", "text that a checkpoint's model writes", run };

@@ -1,0 +1,120 @@
+#include "trainer/kept_model.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/checkpoint/run_folder.h"
+#include "trainer/lasting.h"
+#include "trainer/model_spec.h"
+
+// The names that a manifest has for what is an enum here.
+static bool read_form(const struct manifest *manifest, struct lasting_form *form, struct error *error)
+{
+    const enum precision precisions[] = { PRECISION_FP32, PRECISION_BF16 };
+    for (size_t i = 0; i < 2; i++)
+        for (size_t o = 0; optimizer_names[o]; o++)
+            if (strcmp(manifest->precision, precision_name(precisions[i])) == 0
+                && strcmp(manifest->optimizer, optimizer_names[o]) == 0) {
+                *form = (struct lasting_form){ precisions[i], (enum optimizer_kind)o };
+                return true;
+            }
+    return error_set(error, "the checkpoint is in %s by optimizer %s, which this does not know", manifest->precision,
+                     manifest->optimizer);
+}
+
+static bool load_weights(const struct kept_model *kept, const struct lasting_model *lasting, struct error *error)
+{
+    bool good = true;
+    for (size_t l = 0; good && l < lasting->layer_count; l++) {
+        kept->weights[l] = malloc(lasting_part_bytes(&lasting->form, &lasting->layers[l], 0) + 1);
+        void *const parts[LASTING_PARTS] = { kept->weights[l] };
+        good = kept->weights[l] ? layer_file_load(kept->path, &lasting->form, &lasting->layers[l],
+                                                  &kept->manifest->layers[l].written, parts, error)
+                                : error_no_memory(error, "the weights of a layer");
+    }
+    return good;
+}
+
+static bool load_manifest(struct kept_model *kept, const char *path, struct error *error)
+{
+    char file[PATH_MAX];
+    size_t length;
+    kept->path = strdup(path);
+    char *text = kept->path ? run_folder_manifest(path, &length, file, error) : NULL;
+    kept->manifest = text ? manifest_read(text, length, file, error) : NULL;
+    free(text);
+    return kept->manifest || error_no_memory(error, path);
+}
+
+// `is_of_another`: of another model, which no other checkpoint of the run would change.
+static bool load(struct kept_model *kept, const char *path, const char *spec, bool *is_of_another, struct error *error)
+{
+    struct lasting_form form = { 0 };
+    *kept = (struct kept_model){ 0 };
+    *is_of_another = false;
+    bool good = load_manifest(kept, path, error) && read_form(kept->manifest, &form, error);
+    kept->model = good ? model_from_spec(spec, form.precision, error) : NULL;
+    struct lasting_model *lasting = kept->model ? lasting_model_create(kept->model, form.optimizer, error) : NULL;
+    *is_of_another = good && (!lasting || (!lasting_model_matches(lasting, kept->manifest, error)
+                                           && !error_at(error, "%.200s", path)));
+    kept->weights = good && !*is_of_another ? calloc(kept->model->layer_count + 1, sizeof *kept->weights) : NULL;
+    good = good && !*is_of_another && (kept->weights || error_no_memory(error, "a model"))
+        && load_weights(kept, lasting, error);
+    lasting_model_free(lasting);
+    if (!good)
+        kept_model_clear(kept);
+    return good;
+}
+
+// The newest first; of those that are left out all is said but of the last.
+static bool load_newest(const char *folder, const char *spec, void (*say)(const char *sentence),
+                        struct kept_model *kept, struct error *error)
+{
+    size_t count = 0;
+    uint64_t *steps = run_folder_steps(folder, &count, error);
+    bool good = false, ends = !steps;
+    for (size_t i = 0; !good && !ends && i < count; i++) {
+        char path[PATH_MAX], sentence[sizeof error->text + 20];
+        struct error trouble = { 0 };
+        good = run_folder_path(folder, steps[i], path, &trouble) && load(kept, path, spec, &ends, &trouble);
+        if (!good && (ends || i + 1 == count)) {
+            error_set_kind(error, trouble.kind, "%s", trouble.text);
+        } else if (!good) {
+            snprintf(sentence, sizeof sentence, "%s; it is left out", trouble.text);
+            say(sentence);
+        }
+    }
+    free(steps);
+    return good || error_set(error, "%.300s: has no checkpoint (weir train --checkpoints makes them)", folder);
+}
+
+bool kept_model_load(const char *folder, const char *spec, void (*say)(const char *sentence), struct kept_model *kept,
+                     struct error *error)
+{
+    struct error none = { 0 };
+    char file[PATH_MAX];
+    size_t length;
+    bool is_of_another;
+    char *text = run_folder_manifest(folder, &length, file, &none);
+    free(text);
+    return text ? load(kept, folder, spec, &is_of_another, error) : load_newest(folder, spec, say, kept, error);
+}
+
+void kept_model_clear(struct kept_model *kept)
+{
+    for (size_t l = 0; kept->weights && l < kept->model->layer_count; l++)
+        free(kept->weights[l]);
+    free(kept->weights);
+    model_free(kept->model);
+    manifest_free(kept->manifest);
+    free(kept->path);
+    *kept = (struct kept_model){ 0 };
+}
+
+void kept_model_put(const struct kept_model *kept, struct twin *twin)
+{
+    for (size_t l = 0; l < kept->model->layer_count; l++)
+        twin_put_parameters(twin, l, kept->weights[l]);
+}
