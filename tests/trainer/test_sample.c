@@ -37,8 +37,8 @@ static void the_loss_follows_from_the_logits(void **state)
                                                           twin_saved(held.twin, model->layer_count - 1), row);
         double all = 0;
         for (size_t i = 0; i < VOCABULARY; i++)
-            all += exp(logits[i]);
-        sum += log(all) - logits[tokens[row + 1]];
+            all += exp((double)logits[i]);
+        sum += log(all) - (double)logits[tokens[row + 1]];
     }
     assert_true(fabs(sum / SEQUENCE - loss) < 1e-5);
     held_out_close(&held);
