@@ -208,8 +208,13 @@ static void ask_to_stop(int signal_number)
 const volatile sig_atomic_t *command_asked_to_stop(void)
 {
     const struct sigaction action = { .sa_handler = ask_to_stop, .sa_flags = SA_RESTART };
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
+    const int signals[] = { SIGINT, SIGTERM };
+    for (size_t i = 0; i < 2; i++) {
+        struct sigaction before;
+        // What a shell runs in the background does not hear the Ctrl-C that others are meant by.
+        if (sigaction(signals[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+            sigaction(signals[i], &action, NULL);
+    }
     return &asked_to_stop;
 }
 

@@ -47,23 +47,35 @@ train plan.json --steps 600 --checkpoints whole --resume --seed 2 2>&1; echo "ex
 train plan.json --steps 600 --checkpoints plan.json 2>&1; echo "exit $?"
 train plan.json --resume 2>&1 | head -1
 
-echo "# asked to stop, one rank of two"
-(
+echo "# asked to stop, one rank of two; and gone on with by two"
+begin() {  # ARGUMENTS.. of both
     for rank in 0 1; do
         WEIR_RANK=$rank WEIR_RANKS=2 WEIR_RENDEZVOUS=$PWD/meet weir train "$model" --plan plan.json \
-            --data /usr/share/common-licenses --steps 600 --every 100 --device cpu:queued --checkpoints stopped \
-            --save-every 1 >rank$rank.txt 2>rank$rank.err &
+            --data /usr/share/common-licenses --steps 600 --device cpu:queued --checkpoints stopped "$@" \
+            >rank$rank.txt 2>rank$rank.err &
         pids[$rank]=$!
     done
-    until_soon has_checkpoint stopped
-    kill -TERM ${pids[1]}
+}
+await() {
     wait ${pids[0]}; echo "exit $?"
     wait ${pids[1]}; echo "exit $?"
-)
+}
+begin --every 100 --save-every 1
+until_soon has_checkpoint stopped
+kill -TERM ${pids[1]}
+await
 grep -v '^messages' rank0.err | sed 's/step [0-9]* of/step N of/; s/step-[0-9]*/step-N/'
 cat rank1.err
-train plan.json --steps 600 --every 600 --checkpoints stopped --resume >resumed.txt 2>/dev/null; echo "exit $?"
-diff -r whole/step-600 stopped/step-600 && diff <(losses whole.txt | tail -n 2) <(losses resumed.txt | tail -n 2) && echo 'the same bits'
+begin --every 600 --resume
+await
+grep -v '^messages' rank0.err | sed 's/step [0-9]* of/step N of/; s/step-[0-9]*/step-N/'
+diff -r whole/step-600 stopped/step-600 && diff <(losses whole.txt | tail -n 2) <(losses rank0.txt | tail -n 2) && echo 'the same bits'
+
+echo "# asked to stop, with nothing kept"
+weir train "$model" --data /usr/share/common-licenses --plan plan.json --steps 1000000 >stopped.txt 2>stopped.err &
+until_soon grep -q '^step' stopped.txt
+kill -TERM $!; wait $! ; echo "exit $?"
+sed 's/step [0-9]* of/step N of/' stopped.err
 
 echo "# ranks that do not share a folder"
 mkdir -p elsewhere; here=$PWD
@@ -79,7 +91,8 @@ wait
 grep -v '^messages' rank0.txt
 
 echo "# by another plan, for longer"
-train other.json --steps 604 --every 604 --checkpoints whole --resume 2>&1 >/dev/null | tr '\n' ' '; echo
+train other.json --steps 604 --every 604 --checkpoints whole --resume --device cpu:queued,cpu:queued 2>&1 >/dev/null |
+    grep -v ^messages | tr '\n' ' '; echo
 ls whole | sort -V
 
 echo "# asked twice within a pass that would last"
