@@ -3,9 +3,10 @@
 //
 //     bench_checkpoint [MODEL ROUNDS [FOLDER]]
 //
-// The model is profiled here and now, planned for two ranks (1f1b, 16 micro-batches, adamw) and trained. Each round is a
-// turn of steps by themselves and one behind a checkpoint, so that whatever else the machine does falls on both. What is
-// printed: a step, the copy, the step that runs while the thread writes, and what a checkpoint costs in all, of a step.
+// The model is profiled here and now, planned for two ranks (1f1b, 16 micro-batches, adamw) and trained. Each round is
+// a turn of steps by themselves and one behind a checkpoint, so that whatever else the machine does falls on both. What
+// is printed: a step, the copy, the step that runs while the thread writes, and what a checkpoint costs in all, of a
+// step.
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -142,10 +143,10 @@ static bool measure(const char *name, size_t rounds, const char *folder, struct 
     if (good) {
         const double alone = median_ms(times.alone, rounds * TURN), copy = median_ms(times.copy, rounds);
         const double beside = median_ms(times.beside, rounds * TURN), slower = beside > alone ? beside - alone : 0;
-        printf("%-10s step %8.1f ms   copy %7.2f ms, %.2f %% of a step   beside the writer %8.1f ms   on disk after %8.1f"
-               " ms\n", name, alone, copy, 100 * copy / alone, beside, median_ms(times.written, rounds));
-        printf("%-10s a checkpoint costs %.2f %% of a step where it stands still, and %.2f %% in %d steps beside it\n", name,
-               100 * copy / alone, 100 * TURN * slower / alone, TURN);
+        printf("%-10s step %8.1f ms   copy %7.2f ms, %.2f %% of a step   beside the writer %8.1f ms   on disk after"
+               " %8.1f ms\n", name, alone, copy, 100 * copy / alone, beside, median_ms(times.written, rounds));
+        printf("%-10s a checkpoint costs %.2f %% of a step where it stands still, and %.2f %% in %d steps beside it\n",
+               name, 100 * copy / alone, 100 * TURN * slower / alone, TURN);
     }
     clear(&subject);
     return good;

@@ -63,14 +63,14 @@ static void say(const char *sentence)
     command_say("%s", sentence);
 }
 
-static bool measure(const struct given *given, const struct kept_model *kept, const struct text_data *data, double *bits,
-                    struct error *error)
+static bool measure(const struct given *given, const struct kept_model *kept, const struct text_data *data,
+                    double *bits, struct error *error)
 {
     const bool is_half = kept->model->sizes.precision == PRECISION_BF16;
     struct held_out held = { 0 };
     if (data->vocabulary > kept->model->vocabulary)
-        return error_set(error, "%s: the text is of a vocabulary of %u tokens, and model %s has one of %zu", given->data,
-                         data->vocabulary, kept->model->name, kept->model->vocabulary);
+        return error_set(error, "%s: the text is of a vocabulary of %u tokens, and model %s has one of %zu",
+                         given->data, data->vocabulary, kept->model->name, kept->model->vocabulary);
     struct device *device = device_open(given->device ? given->device : is_half ? "cpu:bf16" : "cpu", error);
     bool good = device
         && (device_precision(device) == kept->model->sizes.precision

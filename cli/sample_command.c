@@ -73,8 +73,8 @@ static const struct argp argp = {
     .options = options,
     .parser = take,
     .args_doc = "MODEL TEXT",
-    .doc = "Writes text as a model of bytes goes on from TEXT, with the weights of a checkpoint, on the CPU. The same seed"
-           " writes the same."
+    .doc = "Writes text as a model of bytes goes on from TEXT, with the weights of a checkpoint, on the CPU. The same"
+           " seed writes the same."
            "\vExample:\n  weir sample gpt-nano --checkpoint kept --tokens 80 Licence\n",
 };
 

@@ -42,7 +42,8 @@ static const struct argp_option options[] = {
     { "every", KEY_EVERY, "N", 0, "Print the first, the last and every N-th step (1)", 0 },
     { "beat", KEY_BEAT, "BITS", 0,
       "Exit with 1 unless the held-out text takes so many bits per byte less than the order-1 model needs", 0 },
-    { "checkpoints", KEY_CHECKPOINTS, "FOLDER", 0, "Keep in this folder what a run needs to go on; all ranks share it", 0 },
+    { "checkpoints", KEY_CHECKPOINTS, "FOLDER", 0, "Keep in this folder what a run needs to go on; all ranks share it",
+      0 },
     { "save-every", KEY_SAVE, "N", 0, "A checkpoint every N steps, as well as one at the end", 0 },
     { "keep", KEY_KEPT, "K", 0, "Checkpoints that stay, the newest ones (2)", 0 },
     { "resume", KEY_RESUME, 0, 0, "Go on from the newest checkpoint in --checkpoints, if there is one", 0 },
@@ -295,7 +296,8 @@ static void say(void *self, const char *sentence)
 // As a shell reads it.
 static void quote_word(struct text *text, const char *word)
 {
-    if (*word && strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=.,:/@%") == strlen(word)) {
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=.,:/@%";
+    if (*word && strspn(word, plain) == strlen(word)) {
         text_add(text, "%s", word);
         return;
     }
@@ -324,7 +326,8 @@ static char *command_to_go_on(int count, char **arguments)
 static void say_how_to_go_on(const struct given *given, const struct train_result *result)
 {
     char shown[16384];
-    command_say("stopped behind step %llu of %llu, which %s/step-%llu keeps. To go on:", (unsigned long long)result->steps,
+    command_say("stopped behind step %llu of %llu, which %s/step-%llu keeps. To go on:",
+                (unsigned long long)result->steps,
                 (unsigned long long)given->steps, given->checkpoints.folder, (unsigned long long)result->steps);
     fprintf(stderr, "  %s\n", given->go_on ? shown_cut(given->go_on, SIZE_MAX, shown, sizeof shown)
                                           : "the same command with --resume");
@@ -335,10 +338,11 @@ static bool say_where_it_is(const struct given *given, const struct train_result
 {
     const unsigned long long step = result->steps, steps = given->steps;
     if (!result->is_stopped)
-        command_say("%s/step-%llu is the end of this run: a higher --steps goes on from there", given->checkpoints.folder,
-                    step);
+        command_say("%s/step-%llu is the end of this run: a higher --steps goes on from there",
+                    given->checkpoints.folder, step);
     else if (!given->checkpoints.folder)
-        return error_set_kind(error, ERROR_ANSWER, "stopped behind step %llu of %llu, and nothing is kept: --checkpoints"
+        return error_set_kind(error, ERROR_ANSWER,
+                              "stopped behind step %llu of %llu, and nothing is kept: --checkpoints"
                               " FOLDER keeps what a run needs to go on", step, steps);
     else if (result->saved_step == result->steps)
         say_how_to_go_on(given, result);

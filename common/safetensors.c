@@ -17,7 +17,8 @@ enum { LENGTH_BYTES = 8, MOST_HEADER = 100000000, WIDEST = 8 };
 static const char METADATA[] = "__metadata__";
 
 static const char *const type_names[] = {
-    [SAFE_BOOL] = "BOOL", [SAFE_U8] = "U8",     [SAFE_I8] = "I8",   [SAFE_F8_E4M3] = "F8_E4M3", [SAFE_F8_E5M2] = "F8_E5M2",
+    [SAFE_BOOL] = "BOOL", [SAFE_U8] = "U8",     [SAFE_I8] = "I8",   [SAFE_F8_E4M3] = "F8_E4M3",
+        [SAFE_F8_E5M2] = "F8_E5M2",
     [SAFE_I16] = "I16",   [SAFE_U16] = "U16",   [SAFE_F16] = "F16", [SAFE_BF16] = "BF16",       [SAFE_I32] = "I32",
     [SAFE_U32] = "U32",   [SAFE_F32] = "F32",   [SAFE_I64] = "I64", [SAFE_U64] = "U64",         [SAFE_F64] = "F64",
     [SAFE_F64 + 1] = NULL,
@@ -223,8 +224,8 @@ static bool has_no_gaps(const struct safe_header *header, uint64_t data_bytes, c
     for (size_t i = 0; i < header->count; i++) {
         const struct safe_tensor *tensor = &header->tensors[i];
         if (tensor->first != end)
-            return error_set(error, "%s: %.200s: its data begins at %llu, and what stands before it ends at %llu: %s", name,
-                             tensor->name, (unsigned long long)tensor->first, (unsigned long long)end,
+            return error_set(error, "%s: %.200s: its data begins at %llu, and what stands before it ends at %llu: %s",
+                             name, tensor->name, (unsigned long long)tensor->first, (unsigned long long)end,
                              tensor->first < end ? "they overlap" : "there is a hole");
         end = tensor->end;
     }

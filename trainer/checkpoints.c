@@ -59,7 +59,8 @@ static bool is_shared(const struct checkpoints_request *request, struct error *e
     if (good) {
         name[sizeof name - 1] = '\0';
         const bool sees = snprintf(here, sizeof here, "%s/%s", folder, name) < PATH_MAX && access(here, F_OK) == 0;
-        good = ranks_all_good(group, sees || error_set(error, "rank %u does not see %.300s as rank 0 does: checkpoints go to"
+        good = ranks_all_good(group, sees || error_set(error,
+                                                       "rank %u does not see %.300s as rank 0 does: checkpoints go to"
                                                        " a folder that all ranks share", group->rank, folder), error);
     }
     if (is_first(request))
@@ -79,7 +80,8 @@ static bool prepare_folder(struct checkpoints *checkpoints, struct error *error)
         uint64_t *steps = good ? run_folder_steps(folder, &count, error) : NULL;
         good = good && steps;
         if (good && count > 0 && !request->settings.resume)
-            good = error_set(error, "%.300s: has checkpoints of a run, the newest of step %llu: give --resume to go on with"
+            good = error_set(error,
+                             "%.300s: has checkpoints of a run, the newest of step %llu: give --resume to go on with"
                              " it, or another folder", folder, (unsigned long long)steps[0]);
         free(steps);
     }

@@ -55,7 +55,8 @@ bool lasting_model_matches(const struct lasting_model *lasting, const struct man
     const char *precision = precision_name(lasting->form.precision);
     const char *optimizer = optimizer_names[lasting->form.optimizer];
     if (strcmp(manifest->precision, precision) != 0)
-        return error_set(error, "the checkpoint is of a run in %s, and this one is in %s", manifest->precision, precision);
+        return error_set(error, "the checkpoint is of a run in %s, and this one is in %s", manifest->precision,
+                         precision);
     if (strcmp(manifest->optimizer, optimizer) != 0)
         return error_set(error, "the checkpoint is of a run with the optimizer %s, and this one has %s",
                          manifest->optimizer, optimizer);

@@ -79,12 +79,16 @@ static bool is_of_this_run(const struct resume_request *request, const struct ma
     const struct manifest *now = request->run;
     bool good = true;
     if (strcmp(was->model, now->model) != 0)
-        good = error_set(error, "the checkpoint is of model \"%.100s\", and this run is of \"%.100s\"", was->model, now->model);
+        good = error_set(error, "the checkpoint is of model \"%.100s\", and this run is of \"%.100s\"", was->model,
+                         now->model);
     else if (was->seed != now->seed)
-        good = error_set(error, "the checkpoint is of a run with --seed %llu, and this one has %llu: weights, batches and"
-                         " dropout would be another run's", (unsigned long long)was->seed, (unsigned long long)now->seed);
+        good = error_set(error,
+                         "the checkpoint is of a run with --seed %llu, and this one has %llu: weights, batches and"
+                         " dropout would be another run's", (unsigned long long)was->seed,
+                         (unsigned long long)now->seed);
     else if (strcmp(was->data_hash, now->data_hash) != 0)
-        good = error_set(error, "the checkpoint is of a run on other text (%llu tokens with hash %.16s; --data has %llu with"
+        good = error_set(error,
+                         "the checkpoint is of a run on other text (%llu tokens with hash %.16s; --data has %llu with"
                          " %.16s)", (unsigned long long)was->data_tokens, was->data_hash,
                          (unsigned long long)now->data_tokens, now->data_hash);
     else
@@ -96,13 +100,15 @@ static void say_what_differs(const struct resume_request *request, const struct 
 {
     const struct manifest *now = request->run;
     if (strcmp(was->plan.hash, now->plan.hash) != 0)
-        say(request, "the plan is another one than the checkpoint's (%s on %llu ranks, %llu micro-batches; now %s on %llu,"
-            " %llu): the run goes on from the same weights and optimizer's state, and what follows is not to the bit what"
-            " the old plan would have computed", was->plan.schedule, (unsigned long long)was->plan.ranks,
+        say(request,
+            "the plan is another one than the checkpoint's (%s on %llu ranks, %llu micro-batches; now %s on %llu,"
+            " %llu): the run goes on from the same weights and optimizer's state, and what follows is not to the bit"
+            " what the old plan would have computed", was->plan.schedule, (unsigned long long)was->plan.ranks,
             (unsigned long long)was->plan.micro_batches, now->plan.schedule, (unsigned long long)now->plan.ranks,
             (unsigned long long)now->plan.micro_batches);
     else if (was->plan.flush_every != now->plan.flush_every)
-        say(request, "--flush-every was %llu and is %llu: what follows is not to the bit what the run would have computed"
+        say(request,
+            "--flush-every was %llu and is %llu: what follows is not to the bit what the run would have computed"
             " that was ended", (unsigned long long)was->plan.flush_every, (unsigned long long)now->plan.flush_every);
     if (was->steps != now->steps)
         say(request, "--steps was %llu and is %llu: the learning rate, which goes by it, changes here",
@@ -188,8 +194,8 @@ bool resume_run(const struct resume_request *request, struct manifest **found, s
         good = try_checkpoint(request, steps[i], found, error);
     free(steps);
     if (good && count > 0 && !*found)
-        return error_set(error, "%.300s: none of its %zu checkpoints is whole: remove them to begin anew", request->folder,
-                         count);
+        return error_set(error, "%.300s: none of its %zu checkpoints is whole: remove them to begin anew",
+                         request->folder, count);
     if (good && count == 0)
         say(request, "%.300s has no checkpoint yet: the run begins with its first step", request->folder);
     return good;

@@ -16,9 +16,9 @@ struct resume_request {
     void *self;
 };
 
-// Puts weights, states and counts in place, and says from where, and what will not be to the bit what the run would have
-// computed that was ended. `found` is NULL where there is no checkpoint; else freed by manifest_free(). Refuses one of
-// another model, seed or text, and a folder in which there are checkpoints but none that is whole.
+// Puts weights, states and counts in place, and says from where, and what will not be to the bit what the run would
+// have computed that was ended. `found` is NULL where there is no checkpoint; else freed by manifest_free(). Refuses
+// one of another model, seed or text, and a folder in which there are checkpoints but none that is whole.
 bool resume_run(const struct resume_request *request, struct manifest **found, struct error *error);
 
 

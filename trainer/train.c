@@ -167,7 +167,8 @@ static bool run_all(struct training *training, struct train_result *result, stru
         result->save_has_failed = checkpoints_have_failed(training->checkpoints);
     }
     count_replayed(training, result);
-    return training->pass_count == 0 || session_timeline(training->pipeline->session, &result->measured_timeline, error);
+    return training->pass_count == 0 || session_timeline(training->pipeline->session, &result->measured_timeline,
+                                                         error);
 }
 
 static int by_time(const void *a, const void *b)

@@ -32,7 +32,8 @@ uint64_t lasting_part_bytes(const struct lasting_form *form, const struct lastin
 bool layer_file_path(const char *folder, const char *layer, char *path, struct error *error)
 {
     if (*layer == '\0' || *layer == '.' || strchr(layer, '/') || strlen(layer) + strlen(SUFFIX) > NAME_MAX)
-        return error_set(error, "layer \"%.80s\" is kept in a file of its name, which no file can have: give it another one",
+        return error_set(error,
+                         "layer \"%.80s\" is kept in a file of its name, which no file can have: give it another one",
                          layer);
     return snprintf(path, PATH_MAX, "%s/%s%s", folder, layer, SUFFIX) < PATH_MAX
         || error_set(error, "%.200s: the path is too long", folder);
@@ -105,7 +106,8 @@ bool layer_file_save(const char *folder, const struct lasting_form *form, const 
         struct safe_tensor *tensor = &all.tensors[i];
         const uint32_t part = (uint32_t)(i / layer->tensor_count);
         uint64_t bytes;
-        tensor->data = (char *)parts[part] + layer->tensors[i % layer->tensor_count].first * safe_type_bytes(tensor->type);
+        const uint64_t first = layer->tensors[i % layer->tensor_count].first;
+        tensor->data = (char *)parts[part] + first * safe_type_bytes(tensor->type);
         good = safe_tensor_bytes(tensor, &bytes) || error_set(error, "%s: is too large", tensor->name);
         if (good)
             hash_bytes(tensor->data, bytes, hashes[i]);
@@ -172,7 +174,8 @@ static bool take_all(struct safe_file *file, const struct described *all, const 
     for (size_t i = 0; i < header->count; i++) {
         const struct safe_tensor *tensor = &header->tensors[i], *want = expect(all, tensor);
         if (!want)
-            return error_set(error, "its tensor %.200s is none of layer %s as the model has it", tensor->name, layer->name);
+            return error_set(error, "its tensor %.200s is none of layer %s as the model has it", tensor->name,
+                             layer->name);
         if (!take_tensor(file, tensor, layer, (size_t)(want - all->tensors), parts, error))
             return false;
     }
@@ -184,7 +187,8 @@ static bool is_as_written(struct safe_file *file, const struct safe_written *wri
     char found[HASH_SIZE];
     safe_file_hash(file, found);
     return strcmp(found, written->hash) == 0
-        || error_set(error, "is damaged: bytes 0 to %llu, its header, or the whole is another file: it has the checksum %s,"
+        || error_set(error,
+                     "is damaged: bytes 0 to %llu, its header, or the whole is another file: it has the checksum %s,"
                      " and %s was written", (unsigned long long)safe_file_data_at(file), found, written->hash);
 }
 

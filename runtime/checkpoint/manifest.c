@@ -147,8 +147,8 @@ static bool is_whole(const struct manifest *manifest, const char *hash, const ch
     hash_of(manifest, found, &text);
     return text_ok(&text, "a checkpoint", error)
         && (strcmp(hash, found) == 0
-            || error_set(error, "%s: hash: is %s, and what stands before it has %s: it was changed, or is damaged", name,
-                         hash, found));
+            || error_set(error, "%s: hash: is %s, and what stands before it has %s: it was changed, or is damaged",
+                         name, hash, found));
 }
 
 struct manifest *manifest_read(const char *json, size_t length, const char *name, struct error *error)

@@ -68,7 +68,8 @@ int run_folder_lock(const char *folder, struct error *error)
     }
     if (flock(lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
         close(lock);
-        error_set(error, "%.300s: another run is writing its checkpoints there: give this one a folder of its own", folder);
+        error_set(error, "%.300s: another run is writing its checkpoints there: give this one a folder of its own",
+                  folder);
         return -1;
     }
     return lock;

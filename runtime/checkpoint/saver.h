@@ -10,8 +10,8 @@
 //     if (!saver_finish(saver, &error)) ...
 //
 // Each rank writes the layers of which it has the first copy, in the folder that all ranks share; when all have,
-// the first writes the manifest and gives the checkpoint its name (run_folder.h). What cannot be written is told, and the
-// run goes on; false is returned only where ranks have lost each other or something cannot be read of a device.
+// the first writes the manifest and gives the checkpoint its name (run_folder.h). What cannot be written is told, and
+// the run goes on; false is returned only where ranks have lost each other or something cannot be read of a device.
 //
 // A checkpoint is waited for before the next one begins. So there is always the same one, however slow a disk is.
 #ifndef RUNTIME_CHECKPOINT_SAVER_H

@@ -20,7 +20,8 @@ static void look_at(const struct safe_header *header, uint64_t data_bytes)
     for (size_t i = 0; i < header->count; i++) {
         const struct safe_tensor *tensor = &header->tensors[i];
         check(tensor->first == end && tensor->end >= end && tensor->dimensions <= SAFE_DIMENSIONS);
-        check(safe_tensor_bytes(tensor, &bytes) && bytes == tensor->end - tensor->first && strlen(tensor->name) < SIZE_MAX);
+        check(safe_tensor_bytes(tensor, &bytes) && bytes == tensor->end - tensor->first
+              && strlen(tensor->name) < SIZE_MAX);
         end = tensor->end;
     }
     check(end == data_bytes);

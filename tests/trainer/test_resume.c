@@ -413,7 +413,8 @@ static void another_run_is_refused(void **state)
     save(&run);
     for (int i = 0; i < 5; i++) {
         static const char *const sentences[] = { "the checkpoint is of model \"by hand\", and this run is of \"other\"",
-                                                 "is of a run with --seed 1, and this one has 2", "is of a run on other text",
+                                                 "is of a run with --seed 1, and this one has 2",
+                                                 "is of a run on other text",
                                                  "is of a run in fp32, and this one is in bf16",
                                                  "with the optimizer adamw, and this one has sgd" };
         struct error error = { 0 };

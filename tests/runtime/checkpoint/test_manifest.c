@@ -36,8 +36,10 @@ static struct changed_row changed[] = {
     { "a_later_version_is_refused", "\"version\": 1", "\"version\": 2", "manifest.json: version: " },
     { "an_unknown_key_is_refused", "\"seed\"", "\"sed\": 1, \"seed\"", "manifest.json: key \"sed\" is not known" },
     { "a_missing_key_is_refused", "\"seed\": 1,", "", "manifest.json: seed: is missing" },
-    { "a_step_behind_the_last_is_refused", "\"step\": 8", "\"step\": 13", "manifest.json: step: is 13; it must be from 1 to 12" },
-    { "more_passes_than_steps_are_refused", "\"passes\": 8", "\"passes\": 9", "manifest.json: passes: is 9; it must be" },
+    { "a_step_behind_the_last_is_refused", "\"step\": 8", "\"step\": 13",
+      "manifest.json: step: is 13; it must be from 1 to 12" },
+    { "more_passes_than_steps_are_refused", "\"passes\": 8", "\"passes\": 9",
+      "manifest.json: passes: is 9; it must be" },
     { "another_number_is_seen", "\"updates\": 8", "\"updates\": 7", "manifest.json: hash: is " },
     { "another_letter_is_seen", "\"head\"", "\"heae\"", "manifest.json: hash: is " },
 };

@@ -337,8 +337,8 @@ static void other_peoples_files_stay(void **state)
 static void only_names_as_they_are_written_are_checkpoints(void **state)
 {
     (void)state;
-    static const char *const names[] = { "step-", "step-01", "step-x", "step-1x", "step--1", "step-99999999999999999999",
-                                         "step-3.tmp", "steps", "step-+1", "step- 1" };
+    static const char *const names[] = { "step-", "step-01", "step-x", "step-1x", "step--1",
+                                         "step-99999999999999999999", "step-3.tmp", "steps", "step-+1", "step- 1" };
     struct error error = { 0 };
     char path[200];
     begin_with_step_1();
