@@ -154,12 +154,26 @@ static bool end_pass(struct training *training, const struct train_result *resul
         || (ends ? checkpoints_end : checkpoints_pass)(checkpoints, training->step, passes, result->last_loss, error);
 }
 
+// Of a rank that is lost between two passes as of one that is lost within one (run.h): the last actions are those of
+// the pass before.
+static void say_lost(const struct training *training, const struct error *error)
+{
+    const struct run_place *place = &training->settings->place;
+    if (error->kind == ERROR_MACHINE && place->failed)
+        place->failed(place->self, training->pipeline->session);
+}
+
 static bool run_all(struct training *training, struct train_result *result, struct error *error)
 {
     bool stops = false;
-    while (!stops && training->step < training->settings->steps)
-        if (!run_pass(training, result, error) || !end_pass(training, result, &stops, error))
+    while (!stops && training->step < training->settings->steps) {
+        if (!run_pass(training, result, error))
             return false;
+        if (!end_pass(training, result, &stops, error)) {
+            say_lost(training, error);
+            return false;
+        }
+    }
     result->steps = training->step;
     result->is_stopped = training->step < training->settings->steps;
     if (training->checkpoints) {
