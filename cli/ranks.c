@@ -9,7 +9,6 @@
 #include "cli/command.h"
 #include "cli/device_names.h"
 #include "cli/last_actions.h"
-#include "common/hash.h"
 
 // A rank that is in a process group.
 struct member {
@@ -22,19 +21,6 @@ struct member {
     struct error error;
 };
 
-// By its hash; "" where there is none.
-static bool name_plan(const struct plan *plan, char value[AGREED_SIZE], struct error *error)
-{
-    struct text text = { 0 };
-    if (plan)
-        plan_write(plan, &text);
-    const bool good = text_ok(&text, "a plan", error);
-    if (good && plan)
-        hash_bytes(text.data, text.length, value);
-    text_clear(&text);
-    return good;
-}
-
 // On what every command has that runs ranks, and then, all being the same command, on what is its own.
 static bool agree(const struct ranks_request *request, const struct process_group *group, struct error *error)
 {
@@ -43,7 +29,7 @@ static bool agree(const struct ranks_request *request, const struct process_grou
         { .what = "command" }, { .what = "plan" }, { .what = "--device" }, { .what = "--seed" }, { .what = "--steps" },
     };
     snprintf(shared[0].value, AGREED_SIZE, "weir %s", request->command);
-    if (!name_plan(request->plan, shared[1].value, error))
+    if (request->plan && !plan_hash(request->plan, shared[1].value, error))
         return false;
     snprintf(shared[2].value, AGREED_SIZE, "%s", request->device);
     snprintf(shared[3].value, AGREED_SIZE, "%llu", (unsigned long long)request->seed);

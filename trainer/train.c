@@ -337,25 +337,19 @@ static bool describe(struct training *training, struct error *error)
     const struct train_settings *settings = training->settings;
     const struct plan *plan = training->plan;
     struct manifest *run = &training->run;
-    struct text text = { 0 };
     *run = (struct manifest){ .model = plan->model, .seed = settings->seed, .steps = settings->steps,
                               .data_tokens = settings->text->train_count + settings->text->held_count };
     snprintf(run->precision, sizeof run->precision, "%s", precision_name(training->model->sizes.precision));
     snprintf(run->optimizer, sizeof run->optimizer, "%s", optimizer_names[plan->holding.optimizer]);
     train_format_rate(settings->rate, run->rate);
     text_data_hash(settings->text, run->data_hash);
-    plan_write(plan, &text);
-    const bool good = text_ok(&text, "a plan", error);
-    if (good)
-        hash_bytes(text.data, text.length, run->plan.hash);
-    text_clear(&text);
     snprintf(run->plan.schedule, sizeof run->plan.schedule, "%s", plan->schedule);
     snprintf(run->plan.weights, sizeof run->plan.weights, "%s", weights_names[plan->weights]);
     run->plan.ranks = plan->ranks;
     run->plan.stages = plan->stage_count;
     run->plan.micro_batches = plan->micro_batches;
     run->plan.flush_every = training->iterations;
-    return good;
+    return plan_hash(plan, run->plan.hash, error);
 }
 
 static bool open_checkpoints(struct training *training, struct error *error)

@@ -98,6 +98,8 @@ bool plan_set_stage(struct plan *plan, size_t stage, const struct profile *profi
 struct plan *plan_load(const char *path, struct error *error);
 struct plan *plan_read(const char *text, size_t length, const char *name, struct error *error);
 void plan_write(const struct plan *plan, struct text *text);
+// Of what is written: two plans with the same hash are the same.
+bool plan_hash(const struct plan *plan, char digits[HASH_SIZE], struct error *error);
 
 // The segments of a stage whose layers are set: a list of lists of their names. False without memory.
 struct json;

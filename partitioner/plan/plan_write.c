@@ -139,3 +139,14 @@ void plan_write(const struct plan *plan, struct text *text)
         json_put_string(&writer, "notes", plan->notes);
     json_close(&writer);
 }
+
+bool plan_hash(const struct plan *plan, char digits[HASH_SIZE], struct error *error)
+{
+    struct text text = { 0 };
+    plan_write(plan, &text);
+    const bool good = text_ok(&text, "a plan", error);
+    if (good)
+        hash_bytes(text.data, text.length, digits);
+    text_clear(&text);
+    return good;
+}
