@@ -1,4 +1,4 @@
-// weir eval MODEL --checkpoint FOLDER --data D: what a checkpoint's weights make of held-out text.
+// weir eval MODEL --checkpoint FOLDER --data D: what weights that were kept make of held-out text.
 
 #include <math.h>
 
@@ -16,7 +16,7 @@ struct given {
 };
 
 static const struct argp_option options[] = {
-    { "checkpoint", KEY_CHECKPOINT, "FOLDER", 0, "A folder of checkpoints, or one step-N of it", 0 },
+    { "checkpoint", KEY_CHECKPOINT, "FOLDER", 0, "A folder of checkpoints, one step-N of it, or of a model as transformers writes it", 0 },
     { "data", KEY_DATA, "D", 0, "A file, or a folder of files, of text", 0 },
     OPTION_DEVICE,
     { 0 },
@@ -54,7 +54,8 @@ static const struct argp argp = {
     .args_doc = "MODEL",
     .doc = "Measures the weights of a checkpoint on held-out text, as weir train does at the end of a run: every tenth"
            " 4,096 tokens of the data, which nothing was trained on if it is the same data. Of several checkpoints the"
-           " newest is taken that is whole."
+           " newest is taken that is whole. A folder may also be one of Python's transformers (GPT2LMHeadModel, with"
+           " model.safetensors), of a model with the sizes of MODEL."
            "\vExample:\n  weir eval gpt-nano --checkpoint kept --data /usr/share/common-licenses\n",
 };
 
@@ -74,8 +75,8 @@ static bool measure(const struct given *given, const struct kept_model *kept, co
     struct device *device = device_open(given->device ? given->device : is_half ? "cpu:bf16" : "cpu", error);
     bool good = device
         && (device_precision(device) == kept->model->sizes.precision
-            || error_set(error, "--device %s is in %s, and the checkpoint in %s", given->device,
-                         precision_name(device_precision(device)), kept->manifest->precision))
+            || error_set(error, "--device %s is in %s, and the weights in %s", given->device,
+                         precision_name(device_precision(device)), precision_name(kept->model->sizes.precision)))
         && held_out_open(&held, kept->model, device, data, 0, error);
     if (good)
         kept_model_put(kept, held.twin);
@@ -99,8 +100,11 @@ static int run(int count, char **arguments)
         && measure(&given, &kept, &data, &bits, &error);
     if (good) {
         const bool are_bytes = data.vocabulary <= 256;
-        text_add(&text, "%s, step %llu of %llu\n", kept.path, (unsigned long long)kept.manifest->step,
-                 (unsigned long long)kept.manifest->steps);
+        text_add(&text, "%s", kept.path);
+        if (kept.manifest)
+            text_add(&text, ", step %llu of %llu", (unsigned long long)kept.manifest->step,
+                     (unsigned long long)kept.manifest->steps);
+        text_add(&text, "\nloss %.6f nats per token\n", bits * log(2));
         held_text_say(bits, are_bytes ? ngram_bits_per_byte(&data, 0) : NAN,
                       are_bytes ? ngram_bits_per_byte(&data, 1) : NAN, &text);
     }

@@ -16,7 +16,7 @@ struct given {
 };
 
 static const struct argp_option options[] = {
-    { "checkpoint", KEY_CHECKPOINT, "FOLDER", 0, "A folder of checkpoints, or one step-N of it", 0 },
+    { "checkpoint", KEY_CHECKPOINT, "FOLDER", 0, "A folder of checkpoints, one step-N of it, or of a model as transformers writes it", 0 },
     { "tokens", KEY_TOKENS, "N", 0, "How many bytes to write (200)", 0 },
     { "temperature", KEY_TEMPERATURE, "T", 0,
       "1: by the model's probabilities; below: the likely more often; 0: always the likeliest (1)", 0 },

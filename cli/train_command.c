@@ -20,10 +20,10 @@
 #include "trainer/train.h"
 
 enum { KEY_PLAN = KEY_OWN, KEY_DATA, KEY_STEPS, KEY_SEED, KEY_RATE, KEY_FLUSH, KEY_OUT, KEY_PIN, KEY_EVERY, KEY_BEAT,
-       KEY_CHECKPOINTS, KEY_SAVE, KEY_KEPT, KEY_RESUME };
+       KEY_CHECKPOINTS, KEY_SAVE, KEY_KEPT, KEY_RESUME, KEY_WEIGHTS };
 
 struct given {
-    const char *model, *plan, *data, *out, *device;
+    const char *model, *plan, *data, *out, *device, *weights;
     uint64_t steps, seed, flush_every, every;
     float rate;
     double beat;  // bits per byte below the order-1 model; NAN: not asked
@@ -37,6 +37,8 @@ static const struct argp_option options[] = {
     { "data", KEY_DATA, "D", 0, "A file, or a folder of files, of text", 0 },
     { "steps", KEY_STEPS, "N", 0, "Iterations (100)", 0 },
     { "seed", KEY_SEED, "N", 0, "Of weights, batches and dropout (1)", 0 },
+    { "weights", KEY_WEIGHTS, "FOLDER", 0,
+      "Begin with the weights of a checkpoint, or of a model as transformers writes it; without it with random ones", 0 },
     { "rate", KEY_RATE, "R", 0, "The highest learning rate (0.003)", 0 },
     { "flush-every", KEY_FLUSH, "N", 0, "Iterations between drains of an asynchronous schedule (16)", 0 },
     { "every", KEY_EVERY, "N", 0, "Print the first, the last and every N-th step (1)", 0 },
@@ -124,6 +126,9 @@ static error_t take_option(int key, char *argument, struct given *given, struct 
         break;
     case KEY_OUT:
         given->out = argument;
+        break;
+    case KEY_WEIGHTS:
+        given->weights = argument;
         break;
     default:
         return take_checkpoint_option(key, argument, &given->checkpoints, state) ? 0 : ARGP_ERR_UNKNOWN;
@@ -393,6 +398,7 @@ static bool train(void *self, const struct run_place *place, bool speaks, struct
         .flush_every = (uint32_t)given->flush_every,
         .pin = given->pin,
         .place = *place,
+        .weights = given->weights,
         .checkpoints = given->checkpoints,
         .stop = command_asked_to_stop(),
         .say = say,
@@ -403,7 +409,9 @@ static bool train(void *self, const struct run_place *place, bool speaks, struct
     const bool trained = train_plan(task->plan, task->model, &settings, &result, error);
     text_data_clear(&data);
     const char *folder = given->checkpoints.folder;
-    if (!trained && folder && strstr(error->text, folder))
+    const bool is_named = (folder && strstr(error->text, folder))
+        || (given->weights && strstr(error->text, given->weights));
+    if (!trained && is_named)
         return false;
     if (!trained)
         return command_name_files(error, given->plan, NULL);
@@ -441,15 +449,17 @@ static int run(int count, char **arguments)
     if (good)
         round_steps(&given, plan);
     struct task task = { &given, plan, model };
-    enum { AGREED = 6 };
+    enum { AGREED = 7 };
     struct agreed agreed[AGREED] = { { .what = "--rate" }, { .what = "--flush-every" }, { .what = "--checkpoints" },
-                                     { .what = "--save-every" }, { .what = "--keep" }, { .what = "--resume" } };
+                                     { .what = "--save-every" }, { .what = "--keep" }, { .what = "--resume" },
+                                     { .what = "--weights" } };
     train_format_rate(given.rate, agreed[0].value);
     snprintf(agreed[1].value, AGREED_SIZE, "%llu", (unsigned long long)given.flush_every);
     snprintf(agreed[2].value, AGREED_SIZE, given.checkpoints.folder ? "a folder" : "none");
     snprintf(agreed[3].value, AGREED_SIZE, "%u", given.checkpoints.every);
     snprintf(agreed[4].value, AGREED_SIZE, "%u", given.checkpoints.keep);
     snprintf(agreed[5].value, AGREED_SIZE, given.checkpoints.resume ? "yes" : "no");
+    snprintf(agreed[6].value, AGREED_SIZE, given.weights ? "a folder" : "none");
     const struct ranks_request request = { .command = "train", .plan = plan, .device = given.device,
                                            .folder = given.out, .seed = given.seed, .steps = given.steps,
                                            .agreed = agreed, .agreed_count = AGREED,

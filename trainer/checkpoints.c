@@ -139,7 +139,8 @@ struct checkpoints *checkpoints_open(const struct checkpoints_request *request, 
         const struct saver_settings settings = {
             .folder = request->settings.folder, .keep = request->settings.keep, .group = request->group,
             .form = checkpoints->lasting->form, .layers = checkpoints->lasting->layers,
-            .layer_count = checkpoints->lasting->layer_count, .pipeline = request->pipeline, .tell = tell,
+            .layer_count = checkpoints->lasting->layer_count, .files = checkpoints->lasting->files,
+            .file_count = checkpoints->lasting->file_count, .pipeline = request->pipeline, .tell = tell,
             .self = &checkpoints->request,
         };
         checkpoints->saver = saver_create(&settings, error);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "runtime/checkpoint/run_folder.h"
-#include "trainer/lasting.h"
+#include "trainer/given_weights.h"
 #include "trainer/model_spec.h"
 
 // The names that a manifest has for what is an enum here.
@@ -90,6 +90,26 @@ static bool load_newest(const char *folder, const char *spec, void (*say)(const 
     return good || error_set(error, "%.300s: has no checkpoint (weir train --checkpoints makes them)", folder);
 }
 
+static bool load_given(struct kept_model *kept, const char *path, const char *spec, struct error *error)
+{
+    *kept = (struct kept_model){ .path = strdup(path), .model = model_from_spec(spec, PRECISION_FP32, error) };
+    struct lasting_model *lasting = kept->model ? lasting_model_create(kept->model, OPTIMIZER_SGD, error) : NULL;
+    float **numbers = lasting ? given_weights_load(path, lasting, NULL, error) : NULL;
+    kept->weights = numbers ? calloc(kept->model->layer_count + 1, sizeof *kept->weights) : NULL;
+    const bool good = kept->weights && kept->path;
+    for (size_t l = 0; good && l < kept->model->layer_count; l++) {
+        kept->weights[l] = numbers[l];
+        numbers[l] = NULL;
+    }
+    if (numbers)
+        given_weights_free(numbers, kept->model->layer_count);
+    lasting_model_free(lasting);
+    if (good)
+        return true;
+    kept_model_clear(kept);
+    return error_no_memory(error, "a model");
+}
+
 bool kept_model_load(const char *folder, const char *spec, void (*say)(const char *sentence), struct kept_model *kept,
                      struct error *error)
 {
@@ -99,6 +119,8 @@ bool kept_model_load(const char *folder, const char *spec, void (*say)(const cha
     bool is_of_another;
     char *text = run_folder_manifest(folder, &length, file, &none);
     free(text);
+    if (!text && given_weights_are_there(folder))
+        return load_given(kept, folder, spec, error);
     return text ? load(kept, folder, spec, &is_of_another, error) : load_newest(folder, spec, say, kept, error);
 }
 

@@ -1,27 +1,74 @@
 #include "trainer/lasting.h"
 
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static size_t describe(const struct layer *layer, struct lasting_tensor *to)
+#include "common/json.h"
+
+// Rows that no token names are zeros, and not kept. `names`: a place for each of what tensors are known by, or NULL.
+static size_t describe(const struct layer *layer, struct lasting_tensor *to, char (*names)[HUGGING_FACE_NAME])
 {
     struct tensor tensors[LAYER_TENSORS];
     const size_t count = layer_tensors(layer, tensors);
-    for (size_t t = 0; t < count; t++)
-        to[t] = (struct lasting_tensor){ tensors[t].name, tensors[t].rows, tensors[t].columns, tensors[t].offset };
+    for (size_t t = 0; t < count; t++) {
+        const struct tensor *from = &tensors[t];
+        to[t] = (struct lasting_tensor){ .name = from->name, .rows = from->rows - from->padding_rows,
+                                         .columns = from->columns, .first = from->offset };
+        if (names) {
+            hugging_face_name(layer, from, names[t]);
+            to[t].known_as = names[t];
+        }
+    }
     return count;
+}
+
+// Which file has which tensor, for readers of a model in several files.
+static void put_index(const struct lasting_model *lasting, struct text *text)
+{
+    struct json_writer json = json_writer(text);
+    uint64_t bytes = 0;
+    json_begin_object(&json, NULL, JSON_LINES);
+    json_begin_object(&json, "weight_map", JSON_LINES);
+    for (size_t l = 0; l < lasting->layer_count; l++)
+        for (size_t t = 0; t < lasting->layers[l].tensor_count; t++) {
+            const struct lasting_tensor *tensor = &lasting->layers[l].tensors[t];
+            char file[PATH_MAX];
+            snprintf(file, sizeof file, "%s.safetensors", lasting->layers[l].name);
+            json_put_string(&json, tensor->known_as, file);
+            bytes += tensor->rows * tensor->columns * precision_bytes(lasting->form.precision);
+        }
+    json_close(&json);
+    json_begin_object(&json, "metadata", JSON_INLINE);
+    json_put_u64(&json, "total_size", bytes);
+    json_close(&json);
+    json_close(&json);
+}
+
+static bool put_files(struct lasting_model *lasting, const struct model *model, struct error *error)
+{
+    struct run_file *files = lasting->files;
+    files[0].name = "config.json";
+    files[1].name = "model.safetensors.index.json";
+    lasting->file_count = 2;
+    hugging_face_config(model, &files[0].text);
+    put_index(lasting, &files[1].text);
+    return text_ok(&files[0].text, files[0].name, error) && text_ok(&files[1].text, files[1].name, error);
 }
 
 struct lasting_model *lasting_model_create(const struct model *model, enum optimizer_kind optimizer,
                                            struct error *error)
 {
+    const bool has_names = hugging_face_has(model);
     struct lasting_model *lasting = calloc(1, sizeof *lasting);
     if (lasting) {
         lasting->form = (struct lasting_form){ model->sizes.precision, optimizer };
         lasting->layers = calloc(model->layer_count, sizeof lasting->layers[0]);
         lasting->tensors = calloc(model->layer_count * LAYER_TENSORS, sizeof lasting->tensors[0]);
+        lasting->names = has_names ? calloc(model->layer_count * LAYER_TENSORS, sizeof lasting->names[0]) : NULL;
     }
-    if (!lasting || !lasting->layers || !lasting->tensors) {
+    if (!lasting || !lasting->layers || !lasting->tensors || (has_names && !lasting->names)) {
         lasting_model_free(lasting);
         error_no_memory(error, "a model's tensors");
         return NULL;
@@ -33,12 +80,15 @@ struct lasting_model *lasting_model_create(const struct model *model, enum optim
         lasting->layers[l] = (struct lasting_layer){
             .name = layer->name,
             .tensors = tensors,
-            .tensor_count = describe(layer, tensors),
+            .tensor_count = describe(layer, tensors, has_names ? lasting->names + (tensors - lasting->tensors) : NULL),
             .numbers = layer_sizes(layer).parameter_bytes / precision_bytes(model->sizes.precision),
         };
         tensors += lasting->layers[l].tensor_count;
     }
-    return lasting;
+    if (!has_names || put_files(lasting, model, error))
+        return lasting;
+    lasting_model_free(lasting);
+    return NULL;
 }
 
 void lasting_model_free(struct lasting_model *lasting)
@@ -47,6 +97,9 @@ void lasting_model_free(struct lasting_model *lasting)
         return;
     free(lasting->layers);
     free(lasting->tensors);
+    free(lasting->names);
+    for (size_t i = 0; i < lasting->file_count; i++)
+        text_clear(&lasting->files[i].text);
     free(lasting);
 }
 

@@ -2,18 +2,22 @@
 #ifndef TRAINER_LASTING_H
 #define TRAINER_LASTING_H
 
-#include "models/model.h"
+#include "models/hugging_face.h"
 #include "runtime/checkpoint/layer_file.h"
 #include "runtime/checkpoint/manifest.h"
+#include "runtime/checkpoint/run_folder.h"
 
 struct lasting_model {
     struct lasting_form form;
     struct lasting_layer *layers;  // in the order of the model
     size_t layer_count;
     struct lasting_tensor *tensors;
+    char (*names)[HUGGING_FACE_NAME];  // that tensors are known by; of a model that is none of theirs NULL
+    struct run_file files[2];          // by which transformers reads a checkpoint of one that is theirs
+    size_t file_count;
 };
 
-// Names are borrowed from the model. Freed by lasting_model_free().
+// Layers and their names are borrowed from the model. Freed by lasting_model_free().
 struct lasting_model *lasting_model_create(const struct model *model, enum optimizer_kind optimizer,
                                            struct error *error);
 void lasting_model_free(struct lasting_model *lasting);

@@ -6,9 +6,11 @@
 
 #include "common/number.h"
 #include "partitioner/plan/placement.h"
+#include "runtime/agreement.h"
 #include "runtime/pipeline.h"
 #include "schedules/board.h"
 #include "trainer/checkpoints.h"
+#include "trainer/given_weights.h"
 #include "trainer/held_out.h"
 #include "trainer/model_layers.h"
 #include "trainer/ngram.h"
@@ -375,6 +377,19 @@ static bool open_checkpoints(struct training *training, struct error *error)
                      (unsigned long long)(settings->steps + training->iterations - left % training->iterations));
 }
 
+// Unless it goes on from a checkpoint.
+static bool take_given_weights(const struct training *training, struct error *error)
+{
+    const struct train_settings *settings = training->settings;
+    if (!settings->weights || training->step > 0)
+        return true;
+    struct lasting_model *lasting =
+        lasting_model_create(training->model, training->plan->holding.optimizer, error);
+    const bool good = lasting && given_weights_put(settings->weights, lasting, training->pipeline, error);
+    lasting_model_free(lasting);
+    return ranks_all_good(settings->place.group, good, error);
+}
+
 static void conclude(struct training *training, struct train_result *result)
 {
     qsort(training->passes, training->pass_count, sizeof training->passes[0], by_time);
@@ -397,7 +412,7 @@ bool train_plan(const struct plan *plan, const struct model *model, const struct
     struct training training = { .plan = plan, .model = model, .settings = settings };
     bool good = prepare(&training, error) && predict(&training, result, error)
         && compare_bytes(&training, result, error) && open_checkpoints(&training, error)
-        && run_all(&training, result, error);
+        && take_given_weights(&training, error) && run_all(&training, result, error);
     // Nobody waits for more of a run that was asked to stop; and one that was at its end has nothing more.
     if (good && !result->is_stopped && training.pass_count > 0) {
         good = hold_out(&training, result, error);

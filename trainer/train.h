@@ -31,6 +31,7 @@ struct train_settings {
     bool pin;               // each rank to a core of its own
     struct run_place place;
     struct checkpoint_settings checkpoints;
+    const char *weights;    // that the run begins with (given_weights.h); NULL: the seed's
     const volatile sig_atomic_t *stop;  // once it is 1 on some rank the run ends behind the pass at hand; NULL: never
     void (*say)(void *self, const char *sentence);  // what happens to checkpoints; where there are any
     void (*tell)(void *self, const struct train_step *step);

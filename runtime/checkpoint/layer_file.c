@@ -9,7 +9,7 @@
 #include "common/arrays.h"
 #include "common/number.h"
 
-static const char SUFFIX[] = ".safetensors";
+static const char SUFFIX[] = ".safetensors", OPTIMIZER[] = ".optimizer";
 static const char HASH_NOTE[] = "xxh3-128 of ";  // a note for each tensor, so that damage has a place
 
 uint32_t lasting_parts(const struct lasting_form *form)
@@ -29,21 +29,51 @@ uint64_t lasting_part_bytes(const struct lasting_form *form, const struct lastin
     return layer->numbers * safe_type_bytes(type_of(form, part));
 }
 
-bool layer_file_path(const char *folder, const char *layer, char *path, struct error *error)
+static bool ends_with(const char *name, const char *end)
 {
-    if (*layer == '\0' || *layer == '.' || strchr(layer, '/') || strlen(layer) + strlen(SUFFIX) > NAME_MAX)
-        return error_set(error,
-                         "layer \"%.80s\" is kept in a file of its name, which no file can have: give it another one",
-                         layer);
-    return snprintf(path, PATH_MAX, "%s/%s%s", folder, layer, SUFFIX) < PATH_MAX
-        || error_set(error, "%.200s: the path is too long", folder);
+    const size_t length = strlen(name), tail = strlen(end);
+    return length >= tail && strcmp(name + length - tail, end) == 0;
+}
+
+bool layer_file_has_name(const struct lasting_layer *layer, struct error *error)
+{
+    const char *name = layer->name;
+    if (*name != '\0' && *name != '.' && !strchr(name, '/') && !ends_with(name, OPTIMIZER)
+        && strlen(name) + strlen(OPTIMIZER) + strlen(SUFFIX) <= NAME_MAX)
+        return true;
+    return error_set(error,
+                     "layer \"%.80s\" is kept in a file of its name, which no file can have: give it another one", name);
+}
+
+// One of a layer's two files: which of its parts it has.
+struct layer_half {
+    const char *middle;  // of its name
+    uint32_t first, end;
+};
+
+static struct layer_half weights_half(void)
+{
+    return (struct layer_half){ "", 0, 1 };
+}
+
+static struct layer_half optimizer_half(const struct lasting_form *form)
+{
+    return (struct layer_half){ OPTIMIZER, 1, lasting_parts(form) };
+}
+
+static bool path_of(const char *folder, const struct lasting_layer *layer, const struct layer_half *half,
+                    char path[PATH_MAX], struct error *error)
+{
+    return layer_file_has_name(layer, error)
+        && (snprintf(path, PATH_MAX, "%s/%s%s%s", folder, layer->name, half->middle, SUFFIX) < PATH_MAX
+            || error_set(error, "%.200s: the path is too long", folder));
 }
 
 // --- a layer as tensors ------------------------------------------------------------------
 
 // With names and notes, all of them in `arrays`.
 struct described {
-    struct safe_tensor *tensors;  // those of part 0, then those of part 1, ..
+    struct safe_tensor *tensors;  // those of the first part, then those of the second, ..
     struct safe_note *notes;      // as many
     size_t count;
     struct arrays arrays;
@@ -61,7 +91,8 @@ static void describe_tensor(struct described *all, const struct lasting_form *fo
                             uint32_t part, const struct lasting_tensor *from)
 {
     struct safe_tensor *to = &all->tensors[all->count];
-    char *name = join(&all->arrays, layer->name, ".", from->name);
+    char *name = from->known_as ? join(&all->arrays, from->known_as, "", "")
+                                : join(&all->arrays, layer->name, ".", from->name);
     if (part > 0 && name)
         name = join(&all->arrays, name, ".", optimizer_copy_name(form->optimizer, part - 1));
     *to = (struct safe_tensor){ .name = name, .type = type_of(form, part), .dimensions = 1,
@@ -75,13 +106,13 @@ static void describe_tensor(struct described *all, const struct lasting_form *fo
 }
 
 static bool describe(struct described *all, const struct lasting_form *form, const struct lasting_layer *layer,
-                     struct error *error)
+                     const struct layer_half *half, struct error *error)
 {
-    const uint32_t parts = lasting_parts(form);
+    const uint32_t parts = half->end - half->first;
     *all = (struct described){ 0 };
     all->tensors = arrays_add(&all->arrays, parts * layer->tensor_count, sizeof *all->tensors);
     all->notes = arrays_add(&all->arrays, parts * layer->tensor_count + 1, sizeof *all->notes);
-    for (uint32_t part = 0; !all->arrays.failed && part < parts; part++)
+    for (uint32_t part = half->first; !all->arrays.failed && part < half->end; part++)
         for (size_t t = 0; t < layer->tensor_count; t++)
             describe_tensor(all, form, layer, part, &layer->tensors[t]);
     if (!all->arrays.failed)
@@ -92,19 +123,19 @@ static bool describe(struct described *all, const struct lasting_form *form, con
 
 // --- saving --------------------------------------------------------------------------------
 
-bool layer_file_save(const char *folder, const struct lasting_form *form, const struct lasting_layer *layer,
-                     uint64_t step, void *const parts[LASTING_PARTS], struct safe_written *written,
-                     struct error *error)
+static bool save(const char *folder, const struct lasting_form *form, const struct lasting_layer *layer,
+                 const struct layer_half *half, uint64_t step, void *const parts[LASTING_PARTS],
+                 struct safe_written *written, struct error *error)
 {
     char path[PATH_MAX], number[24];
     struct described all;
-    if (!layer_file_path(folder, layer->name, path, error) || !describe(&all, form, layer, error))
+    if (!path_of(folder, layer, half, path, error) || !describe(&all, form, layer, half, error))
         return false;
     char (*hashes)[HASH_SIZE] = arrays_add(&all.arrays, all.count, sizeof *hashes);
     bool good = hashes || error_no_memory(error, path);
     for (size_t i = 0; good && i < all.count; i++) {
         struct safe_tensor *tensor = &all.tensors[i];
-        const uint32_t part = (uint32_t)(i / layer->tensor_count);
+        const size_t part = half->first + i / layer->tensor_count;
         uint64_t bytes;
         const uint64_t first = layer->tensors[i % layer->tensor_count].first;
         tensor->data = (char *)parts[part] + first * safe_type_bytes(tensor->type);
@@ -118,6 +149,17 @@ bool layer_file_save(const char *folder, const struct lasting_form *form, const 
     good = good && safetensors_save(path, all.tensors, all.count, all.notes, all.count + 1, written, error);
     arrays_clear(&all.arrays);
     return good;
+}
+
+bool layer_file_save(const char *folder, const struct lasting_form *form, const struct lasting_layer *layer,
+                     uint64_t step, void *const parts[LASTING_PARTS], struct layer_written *written,
+                     struct error *error)
+{
+    const struct layer_half weights = weights_half(), optimizer = optimizer_half(form);
+    written->optimizer = (struct safe_written){ 0 };
+    return save(folder, form, layer, &weights, step, parts, &written->weights, error)
+        && (optimizer.first == optimizer.end
+            || save(folder, form, layer, &optimizer, step, parts, &written->optimizer, error));
 }
 
 // --- loading -------------------------------------------------------------------------------
@@ -149,24 +191,18 @@ static bool is_whole(const struct safe_header *header, const struct safe_tensor 
                      tensor->name, found, noted ? noted : "none");
 }
 
-// Reads the next tensor to its place, or where its part is not wanted, to nowhere.
+// Reads the next tensor to its place.
 static bool take_tensor(struct safe_file *file, const struct safe_tensor *tensor, const struct lasting_layer *layer,
-                        size_t index, void *const parts[LASTING_PARTS], struct error *error)
+                        size_t index, void *const *parts, struct error *error)
 {
     char *part = parts[index / layer->tensor_count];
-    const uint64_t at = layer->tensors[index % layer->tensor_count].first * safe_type_bytes(tensor->type);
-    void *aside = part ? NULL : malloc(tensor->end - tensor->first + 1);
-    if (!part && !aside)
-        return error_no_memory(error, "a tensor of a checkpoint");
-    void *to = part ? part + at : aside;
-    const bool good = safe_file_next(file, to, error)
+    char *to = part + layer->tensors[index % layer->tensor_count].first * safe_type_bytes(tensor->type);
+    return safe_file_next(file, to, error)
         && is_whole(safe_file_header(file), tensor, to, safe_file_data_at(file), error);
-    free(aside);
-    return good;
 }
 
 static bool take_all(struct safe_file *file, const struct described *all, const struct lasting_layer *layer,
-                     void *const parts[LASTING_PARTS], struct error *error)
+                     void *const *parts, struct error *error)
 {
     const struct safe_header *header = safe_file_header(file);
     if (header->count != all->count)
@@ -192,8 +228,9 @@ static bool is_as_written(struct safe_file *file, const struct safe_written *wri
                      " and %s was written", (unsigned long long)safe_file_data_at(file), found, written->hash);
 }
 
+// `parts` begins with the first of the file.
 static bool load(const char *path, const struct described *all, const struct lasting_layer *layer,
-                 const struct safe_written *written, void *const parts[LASTING_PARTS], struct error *error)
+                 const struct safe_written *written, void *const *parts, struct error *error)
 {
     struct safe_file *file = safe_file_open(path, error);
     if (!file)
@@ -206,17 +243,26 @@ static bool load(const char *path, const struct described *all, const struct las
     return good || strncmp(error->text, path, strlen(path)) == 0 || error_at(error, "%s", path);
 }
 
-bool layer_file_load(const char *folder, const struct lasting_form *form, const struct lasting_layer *layer,
-                     const struct safe_written *written, void *const parts[LASTING_PARTS], struct error *error)
+static bool load_half(const char *folder, const struct lasting_form *form, const struct lasting_layer *layer,
+                      const struct layer_half *half, const struct safe_written *written, void *const *parts,
+                      struct error *error)
 {
     char path[PATH_MAX];
     struct described all;
-    if (!layer_file_path(folder, layer->name, path, error) || !describe(&all, form, layer, error))
+    if (!path_of(folder, layer, half, path, error) || !describe(&all, form, layer, half, error))
         return false;
-    for (uint32_t part = 0; part < lasting_parts(form); part++)
-        if (parts[part])
-            memset(parts[part], 0, lasting_part_bytes(form, layer, part));
-    const bool good = load(path, &all, layer, written, parts, error);
+    for (uint32_t part = half->first; part < half->end; part++)
+        memset(parts[part], 0, lasting_part_bytes(form, layer, part));
+    const bool good = load(path, &all, layer, written, parts + half->first, error);
     arrays_clear(&all.arrays);
     return good;
+}
+
+bool layer_file_load(const char *folder, const struct lasting_form *form, const struct lasting_layer *layer,
+                     const struct layer_written *written, void *const parts[LASTING_PARTS], struct error *error)
+{
+    const struct layer_half weights = weights_half(), optimizer = optimizer_half(form);
+    return load_half(folder, form, layer, &weights, &written->weights, parts, error)
+        && (optimizer.first == optimizer.end || !parts[1]
+            || load_half(folder, form, layer, &optimizer, &written->optimizer, parts, error));
 }

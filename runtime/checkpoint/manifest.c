@@ -18,16 +18,25 @@ static void write_plan(const struct manifest *manifest, struct json_writer *json
     json_close(json);
 }
 
+static void write_file(struct json_writer *json, const char *key, const struct safe_written *written)
+{
+    json_begin_object(json, key, JSON_INLINE);
+    json_put_u64(json, "bytes", written->bytes);
+    json_put_string(json, "hash", written->hash);
+    json_close(json);
+}
+
 static void write_layers(const struct manifest *manifest, struct json_writer *json)
 {
     json_begin_array(json, "layers", JSON_LINES);
     for (size_t l = 0; l < manifest->layer_count; l++) {
         const struct manifest_layer *layer = &manifest->layers[l];
-        json_begin_object(json, NULL, JSON_INLINE);
+        json_begin_object(json, NULL, JSON_LINES);
         json_put_string(json, "name", layer->name);
         json_put_u64(json, "updates", layer->updates);
-        json_put_u64(json, "bytes", layer->written.bytes);
-        json_put_string(json, "hash", layer->written.hash);
+        write_file(json, "weights", &layer->written.weights);
+        if (layer->written.optimizer.bytes > 0)
+            write_file(json, "optimizer", &layer->written.optimizer);
         json_close(json);
     }
     json_close(json);
@@ -100,6 +109,14 @@ static void read_plan(struct json *root, struct manifest *manifest)
     json_end(&plan);
 }
 
+static void read_file(struct json *layer, const char *key, struct safe_written *written)
+{
+    struct json file = json_object(layer, key);
+    written->bytes = json_u64(&file, "bytes", 1, JSON_MAX);
+    json_string_into(&file, "hash", written->hash, HASH_SIZE);
+    json_end(&file);
+}
+
 static bool read_layers(struct json *root, struct manifest *manifest, struct error *error)
 {
     struct json layers = json_array(root, "layers"), layer;
@@ -109,8 +126,9 @@ static bool read_layers(struct json *root, struct manifest *manifest, struct err
         struct manifest_layer *to = &manifest->layers[manifest->layer_count++];
         to->name = strdup(json_string(&layer, "name"));
         to->updates = json_u64(&layer, "updates", 0, JSON_MAX);
-        to->written.bytes = json_u64(&layer, "bytes", 0, JSON_MAX);
-        json_string_into(&layer, "hash", to->written.hash, HASH_SIZE);
+        read_file(&layer, "weights", &to->written.weights);
+        if (json_has(&layer, "optimizer"))
+            read_file(&layer, "optimizer", &to->written.optimizer);
         json_end(&layer);
         good = to->name || error_no_memory(error, "a checkpoint");
     }

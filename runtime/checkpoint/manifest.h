@@ -4,7 +4,7 @@
 #ifndef RUNTIME_CHECKPOINT_MANIFEST_H
 #define RUNTIME_CHECKPOINT_MANIFEST_H
 
-#include "common/safetensors.h"
+#include "runtime/checkpoint/layer_file.h"
 #include "common/text.h"
 
 enum { MANIFEST_WORD = 64 };
@@ -12,7 +12,7 @@ enum { MANIFEST_WORD = 64 };
 struct manifest_layer {
     char *name;
     uint64_t updates;  // that its weights have seen
-    struct safe_written written;
+    struct layer_written written;
 };
 
 struct manifest {

@@ -161,7 +161,8 @@ uint64_t *run_folder_steps(const char *folder, size_t *count, struct error *erro
 // What checkpoints consist of, and nothing that somebody else may have put there, which stays with its folder.
 static bool is_ours(const char *name)
 {
-    return ends_with(name, ".safetensors") || strcmp(name, MANIFEST) == 0 || strncmp(name, ".weir-", 6) == 0;
+    return ends_with(name, ".safetensors") || strcmp(name, MANIFEST) == 0 || strcmp(name, "config.json") == 0
+        || strcmp(name, "model.safetensors.index.json") == 0 || strncmp(name, ".weir-", 6) == 0;
 }
 
 static bool remove_aside(const char *path, struct error *error)
@@ -231,11 +232,22 @@ bool run_folder_begin(const char *folder, uint64_t step, struct error *error)
     return run_folder_aside(folder, step, path, error) && make(path, error);
 }
 
-bool run_folder_commit(const char *folder, uint64_t step, const struct text *manifest, struct error *error)
+static bool save_file(const char *folder, const char *name, const struct text *text, struct error *error)
 {
-    char aside[PATH_MAX], path[PATH_MAX], file[PATH_MAX];
-    if (!run_folder_aside(folder, step, aside, error) || !run_folder_path(folder, step, path, error)
-        || !join(aside, MANIFEST, file, error) || !text_save(manifest, file, error) || !sync_folder(aside, error)
+    char path[PATH_MAX];
+    return join(folder, name, path, error) && text_save(text, path, error);
+}
+
+bool run_folder_commit(const char *folder, uint64_t step, const struct run_file *files, size_t count,
+                       const struct text *manifest, struct error *error)
+{
+    char aside[PATH_MAX], path[PATH_MAX];
+    if (!run_folder_aside(folder, step, aside, error) || !run_folder_path(folder, step, path, error))
+        return false;
+    for (size_t i = 0; i < count; i++)
+        if (!save_file(aside, files[i].name, &files[i].text, error))
+            return false;
+    if (!save_file(aside, MANIFEST, manifest, error) || !sync_folder(aside, error)
         || !remove_checkpoint(folder, step, error))
         return false;
     return (rename(aside, path) == 0 || cannot(path, "written", error)) && sync_folder(folder, error);

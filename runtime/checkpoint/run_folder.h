@@ -1,6 +1,6 @@
 // The folder with a run's checkpoints:
 //
-//     step-40/               one that is whole: block0.mlp.safetensors .. manifest.json
+//     step-40/               one that is whole: block0.mlp.safetensors .. config.json manifest.json
 //     step-60/               a newer one
 //     step-80.tmp/           one that is being written, or was when the run was killed
 //
@@ -35,10 +35,17 @@ uint64_t *run_folder_steps(const char *folder, size_t *count, struct error *erro
 bool run_folder_path(const char *folder, uint64_t step, char *path, struct error *error);
 bool run_folder_aside(const char *folder, uint64_t step, char *path, struct error *error);
 
-// By every rank that writes: the folder aside is there. Then by one: gives the checkpoint its manifest and its name;
-// or gives it up. One of that step that was there goes.
+// A file by which others read a checkpoint: config.json or model.safetensors.index.json.
+struct run_file {
+    const char *name;
+    struct text text;
+};
+
+// By every rank that writes: the folder aside is there. Then by one: gives the checkpoint these files, its manifest and
+// its name; or gives it up. One of that step that was there goes.
 bool run_folder_begin(const char *folder, uint64_t step, struct error *error);
-bool run_folder_commit(const char *folder, uint64_t step, const struct text *manifest, struct error *error);
+bool run_folder_commit(const char *folder, uint64_t step, const struct run_file *files, size_t count,
+                       const struct text *manifest, struct error *error);
 bool run_folder_discard(const char *folder, uint64_t step, struct error *error);
 
 // Of the checkpoints up to a step leaves the `keep` newest.

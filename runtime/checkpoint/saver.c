@@ -9,7 +9,6 @@
 #include <time.h>
 
 #include "runtime/agreement.h"
-#include "runtime/checkpoint/run_folder.h"
 
 // What the thread is to do; of committing, rank 0's alone.
 enum job { JOB_NONE, JOB_WRITE, JOB_COMMIT, JOB_END };
@@ -72,7 +71,7 @@ static bool commit(struct saver *saver, struct error *error)
     const uint64_t step = saver->manifest.step;
     struct text text = { 0 };
     manifest_write(&saver->manifest, &text);
-    const bool good = run_folder_commit(settings->folder, step, &text, error)
+    const bool good = run_folder_commit(settings->folder, step, settings->files, settings->file_count, &text, error)
                    && run_folder_keep(settings->folder, step, settings->keep, error);
     text_clear(&text);
     return good;
@@ -149,9 +148,8 @@ static bool prepare(struct saver *saver, struct error *error)
     saver->manifest.layers = calloc(settings->layer_count + 1, sizeof *saver->manifest.layers);
     bool good = (saver->snapshots && saver->manifest.layers) || error_no_memory(error, "a checkpoint");
     for (size_t l = 0; good && l < settings->layer_count; l++) {
-        char path[PATH_MAX];
         saver->manifest.layers[l].name = (char *)(uintptr_t)settings->layers[l].name;
-        good = layer_file_path("", settings->layers[l].name, path, error)
+        good = layer_file_has_name(&settings->layers[l], error)
             && (!pipeline_has_first(settings->pipeline, (uint32_t)l) || take_memory(saver, l, error));
     }
     saver->manifest.layer_count = settings->layer_count;
@@ -264,15 +262,15 @@ static bool gather_written(struct saver *saver, struct error *error)
     const size_t count = saver->settings.layer_count;
     if (!group)
         return true;
-    struct safe_written *own = calloc(count + 1, sizeof *own);
-    struct safe_written *all = calloc(count * group->ranks + 1, sizeof *all);
+    struct layer_written *own = calloc(count + 1, sizeof *own);
+    struct layer_written *all = calloc(count * group->ranks + 1, sizeof *all);
     bool good = (own && all) || error_no_memory(error, "the files of a checkpoint");
     for (size_t l = 0; good && l < count; l++)
         if (saver->snapshots[l].parts[0])
             own[l] = saver->manifest.layers[l].written;
     good = good && group->all_gather(group->self, own, count * sizeof *own, all, error);
     for (size_t i = 0; good && i < count * group->ranks; i++)
-        if (all[i].bytes > 0)
+        if (all[i].weights.bytes > 0)
             saver->manifest.layers[i % count].written = all[i];
     free(own);
     free(all);
@@ -331,7 +329,7 @@ static bool take_snapshots(struct saver *saver, struct error *error)
     bool good = true;
     for (uint32_t l = 0; good && l < settings->layer_count; l++) {
         saver->manifest.layers[l].updates = pipeline_updates(settings->pipeline, l);
-        saver->manifest.layers[l].written = (struct safe_written){ 0 };
+        saver->manifest.layers[l].written = (struct layer_written){ 0 };
         for (uint32_t part = 0; good && saver->snapshots[l].parts[0] && part < lasting_parts(&settings->form); part++)
             good = pipeline_read_part(settings->pipeline, l, part, saver->snapshots[l].parts[part], error);
     }

@@ -19,6 +19,7 @@
 
 #include "runtime/checkpoint/layer_file.h"
 #include "runtime/checkpoint/manifest.h"
+#include "runtime/checkpoint/run_folder.h"
 #include "runtime/pipeline.h"
 
 struct saver;
@@ -30,6 +31,8 @@ struct saver_settings {
     struct lasting_form form;
     const struct lasting_layer *layers;  // of the pipeline, borrowed like all of this
     size_t layer_count;
+    const struct run_file *files;  // that stand in each checkpoint beside them
+    size_t file_count;
     const struct pipeline *pipeline;
     void (*tell)(void *self, const char *sentence);  // what could not be written, at once
     void *self;

@@ -96,5 +96,7 @@ train other.json --steps 604 --every 604 --checkpoints whole --resume --device c
 ls whole | sort -V
 
 echo "# asked twice within a pass that would last"
-weir train "$model" --data /usr/share/common-licenses --plan drained.json --steps 1000000 --flush-every 10000 >/dev/null 2>&1 &
+weir partition profile.json --cluster '2 devices, 1GiB, 10GB/s 1us' --schedule pipedream --micro-batches 64 \
+    -o long.json >/dev/null
+weir train "$model" --data /usr/share/common-licenses --plan long.json --steps 1000000 --flush-every 10000 >/dev/null 2>&1 &
 sleep 1; kill -TERM $!; sleep 1.2; kill -TERM $!; wait $! 2>/dev/null; echo "exit $?"

@@ -337,7 +337,7 @@ static void a_bit_that_is_flipped_is_found(void **state)
 {
     (void)state;
     static const char *const files[] = { "manifest.json", "embedding.safetensors", "head.safetensors",
-                                         "block1.mlp.safetensors" };
+                                         "block1.mlp.optimizer.safetensors" };
     struct error error = { 0 };
     uint64_t seed = 1;
     struct made made = { 0 };
@@ -387,10 +387,10 @@ static void damage_has_a_place(void **state)
     make_passes(&run, PASSES);
     empty_folder();
     save(&run);
-    snprintf(path, sizeof path, "%s/step-%d/head.safetensors", folder, PASSES);
+    snprintf(path, sizeof path, "%s/step-%d/head.optimizer.safetensors", folder, PASSES);
     flip(path, 8 * (size_of(path) - 1));
     assert_false(go_on(&run, &error));
-    assert_non_null(strstr(said, "head.safetensors: is damaged: bytes "));
+    assert_non_null(strstr(said, "head.optimizer.safetensors: is damaged: bytes "));
     assert_non_null(strstr(said, ", head.words.second_moment, have the checksum "));
     assert_non_null(strstr(said, " was written; it is left out\n"));
     assert_non_null(strstr(error.text, "none of its 1 checkpoints is whole"));

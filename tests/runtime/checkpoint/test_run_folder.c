@@ -129,7 +129,8 @@ static void mend(void)
 
 enum { NUMBERS = 64, LAYERS = 2 };
 
-static const struct lasting_tensor tensors[] = { { "weight", 4, 8, 0 }, { "bias", 1, 5, 32 } };
+static const struct lasting_tensor tensors[] = { { .name = "weight", .rows = 4, .columns = 8 },
+                                                 { .name = "bias", .known_as = "b", .rows = 1, .columns = 5, .first = 32 } };
 static const struct lasting_layer layers[LAYERS] = { { "one", tensors, 2, NUMBERS }, { "two", tensors, 2, NUMBERS } };
 static const struct lasting_form form = { PRECISION_FP32, OPTIMIZER_ADAMW };
 
@@ -165,7 +166,7 @@ static bool save(uint64_t step, struct error *error)
     }
     struct text text = { 0 };
     manifest_write(&manifest, &text);
-    good = good && run_folder_commit(folder, step, &text, error) && run_folder_keep(folder, step, 1, error);
+    good = good && run_folder_commit(folder, step, NULL, 0, &text, error) && run_folder_keep(folder, step, 1, error);
     text_clear(&text);
     return good;
 }

@@ -1,0 +1,402 @@
+#include "trainer/given_weights.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "common/arrays.h"
+#include "common/json.h"
+
+static const char ONE_FILE[] = "model.safetensors", INDEX[] = "model.safetensors.index.json",
+                  MANIFEST[] = "manifest.json", PREFIX[] = "transformer.", HEAD_WORDS[] = "lm_head.weight";
+
+struct reading {
+    const char *path;
+    const struct lasting_model *lasting;
+    const bool *wanted;  // NULL: all
+    float **numbers;     // by layer
+    bool *found;         // by tensor, as lasting->tensors has them
+    float *head_words;   // where a file has them
+    uint64_t head_count;
+};
+
+static bool wants(const struct reading *reading, size_t layer)
+{
+    return !reading->wanted || reading->wanted[layer];
+}
+
+// --- which tensor it is ---------------------------------------------------------------------
+
+struct place {
+    size_t layer;
+    const struct lasting_tensor *tensor;  // NULL: none of the model
+};
+
+static bool is_called(const struct lasting_layer *layer, const struct lasting_tensor *tensor, const char *name)
+{
+    const size_t length = strlen(layer->name), prefix = strlen(PREFIX);
+    const char *known_as = tensor->known_as;
+    if (known_as && (strcmp(known_as, name) == 0
+                     || (strncmp(known_as, PREFIX, prefix) == 0 && strcmp(known_as + prefix, name) == 0)))
+        return true;
+    return strncmp(layer->name, name, length) == 0 && name[length] == '.'
+        && strcmp(name + length + 1, tensor->name) == 0;
+}
+
+static struct place find(const struct lasting_model *lasting, const char *name)
+{
+    for (size_t l = 0; l < lasting->layer_count; l++)
+        for (size_t t = 0; t < lasting->layers[l].tensor_count; t++)
+            if (is_called(&lasting->layers[l], &lasting->layers[l].tensors[t], name))
+                return (struct place){ l, &lasting->layers[l].tensors[t] };
+    return (struct place){ 0, NULL };
+}
+
+static bool ends_with(const char *name, const char *end)
+{
+    const size_t length = strlen(name), tail = strlen(end);
+    return length >= tail && strcmp(name + length - tail, end) == 0;
+}
+
+static bool is_mask(const char *name)
+{
+    return ends_with(name, ".attn.bias") || ends_with(name, ".attn.masked_bias");
+}
+
+static bool is_positions(const struct lasting_tensor *tensor)
+{
+    return strcmp(tensor->name, "positions") == 0;
+}
+
+static bool has_shape(const struct safe_tensor *found, const struct lasting_tensor *tensor, struct error *error)
+{
+    const bool is_matrix = found->dimensions == 2;
+    const uint64_t rows = is_matrix ? found->shape[0] : 1;
+    const uint64_t columns = found->dimensions == 0 ? 0 : found->shape[found->dimensions - 1];
+    if (found->dimensions >= 1 && found->dimensions <= 2 && columns == tensor->columns
+        && (rows == tensor->rows || (is_positions(tensor) && rows > tensor->rows)))
+        return true;
+    return error_set(error, "tensor %.100s is of %llu x %llu numbers in %u dimensions, and the model's of %llu x %llu:"
+                     " name the model with the sizes that these weights have", found->name, (unsigned long long)rows,
+                     (unsigned long long)columns, found->dimensions, (unsigned long long)tensor->rows,
+                     (unsigned long long)tensor->columns);
+}
+
+// --- numbers ----------------------------------------------------------------------------------
+
+static float float_of_bits(uint32_t bits)
+{
+    float number;
+    memcpy(&number, &bits, sizeof number);
+    return number;
+}
+
+static float float_of_f16(uint16_t half)
+{
+    const uint32_t sign = (uint32_t)(half & 0x8000) << 16, power = half >> 10 & 0x1f, rest = half & 0x3ff;
+    if (power == 0) {  // a multiple of 2^-24
+        const float size = (float)rest * float_of_bits((uint32_t)(127 - 24) << 23);
+        return sign ? -size : size;
+    }
+    return float_of_bits(sign | (power == 0x1f ? 0xffu : power + 127 - 15) << 23 | rest << 13);
+}
+
+static bool to_floats(const struct safe_tensor *tensor, const void *data, uint64_t count, float *to,
+                      struct error *error)
+{
+    const uint16_t *halves = data;
+    if (tensor->type == SAFE_F32)
+        memcpy(to, data, count * sizeof *to);
+    else if (tensor->type == SAFE_BF16)
+        for (uint64_t i = 0; i < count; i++)
+            to[i] = float_of_bits((uint32_t)halves[i] << 16);
+    else if (tensor->type == SAFE_F16)
+        for (uint64_t i = 0; i < count; i++)
+            to[i] = float_of_f16(halves[i]);
+    else
+        return error_set(error, "tensor %.100s is of %s, and weights are of F32, BF16 or F16", tensor->name,
+                         safe_type_name(tensor->type));
+    return true;
+}
+
+// To the nearest, and of two as near to the even one.
+static uint16_t bf16_of(float number)
+{
+    uint32_t bits;
+    memcpy(&bits, &number, sizeof bits);
+    if (number != number)
+        return (uint16_t)(bits >> 16 | 0x40);
+    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+// --- a file ----------------------------------------------------------------------------------
+
+static bool is_as_noted(struct safe_file *file, const struct safe_tensor *tensor, const void *data,
+                        struct error *error)
+{
+    char found[HASH_SIZE];
+    struct text key = { 0 };
+    text_add(&key, "xxh3-128 of %s", tensor->name);
+    const char *noted = key.failed ? NULL : safe_header_note(safe_file_header(file), key.data);
+    text_clear(&key);
+    if (!noted)
+        return true;
+    hash_bytes(data, tensor->end - tensor->first, found);
+    return strcmp(noted, found) == 0
+        || error_set(error, "is damaged: tensor %.100s has the checksum %s, and %.40s was written", tensor->name, found,
+                     noted);
+}
+
+static bool keep_head_words(struct reading *reading, const struct safe_tensor *tensor, const void *data,
+                            struct error *error)
+{
+    uint64_t count = 1;
+    for (uint32_t i = 0; i < tensor->dimensions; i++)
+        count *= tensor->shape[i];
+    free(reading->head_words);
+    reading->head_count = count;
+    reading->head_words = malloc(count * sizeof *reading->head_words + 1);
+    return reading->head_words ? to_floats(tensor, data, count, reading->head_words, error)
+                               : error_no_memory(error, "a head's words");
+}
+
+static bool keep_tensor(struct reading *reading, const struct safe_tensor *tensor, const struct place *place,
+                        const void *data, struct error *error)
+{
+    bool *found = &reading->found[place->tensor - reading->lasting->tensors];
+    if (*found)
+        return error_set(error, "tensor %.100s is there twice", tensor->name);
+    *found = true;
+    if (!has_shape(tensor, place->tensor, error))
+        return false;
+    const uint64_t count = place->tensor->rows * place->tensor->columns;
+    return !wants(reading, place->layer)
+        || to_floats(tensor, data, count, reading->numbers[place->layer] + place->tensor->first, error);
+}
+
+static bool take_tensor(struct reading *reading, struct safe_file *file, const struct safe_tensor *tensor,
+                        struct error *error)
+{
+    const struct place place = find(reading->lasting, tensor->name);
+    const bool is_head = !place.tensor && strcmp(tensor->name, HEAD_WORDS) == 0;
+    if (!place.tensor && !is_head && !is_mask(tensor->name))
+        return error_set(error, "tensor %.100s is none of the model", tensor->name);
+    void *data = malloc(tensor->end - tensor->first + 1);
+    bool good = data ? safe_file_next(file, data, error) && is_as_noted(file, tensor, data, error)
+                     : error_no_memory(error, "a tensor");
+    if (good && place.tensor)
+        good = keep_tensor(reading, tensor, &place, data, error);
+    else if (good && is_head)
+        good = keep_head_words(reading, tensor, data, error);
+    free(data);
+    return good;
+}
+
+static bool take_file(struct reading *reading, const char *path, struct error *error)
+{
+    struct safe_file *file = safe_file_open(path, error);
+    if (!file)
+        return false;
+    const struct safe_header *header = safe_file_header(file);
+    bool good = true;
+    for (size_t i = 0; good && i < header->count; i++)
+        good = take_tensor(reading, file, &header->tensors[i], error);
+    safe_file_close(file);
+    return good || strncmp(error->text, path, strlen(path)) == 0 || error_at(error, "%.300s", path);
+}
+
+// --- the files -------------------------------------------------------------------------------
+
+static bool join(const char *folder, const char *name, char path[PATH_MAX], struct error *error)
+{
+    return snprintf(path, PATH_MAX, "%s/%s", folder, name) < PATH_MAX
+        || error_set(error, "%.200s: the path is too long", folder);
+}
+
+static bool has_file(const char *folder, const char *name)
+{
+    struct stat about;
+    char path[PATH_MAX];
+    struct error none = { 0 };
+    return join(folder, name, path, &none) && stat(path, &about) == 0 && S_ISREG(about.st_mode);
+}
+
+static bool is_folder(const char *path)
+{
+    struct stat about;
+    return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
+}
+
+bool given_weights_are_there(const char *path)
+{
+    return ends_with(path, ".safetensors") || has_file(path, ONE_FILE) || has_file(path, INDEX);
+}
+
+// Each file that the index names, once.
+static bool take_named(struct reading *reading, struct json *map, struct error *error)
+{
+    struct arrays kept = { 0 };
+    const size_t most = json_count(map);
+    const char **files = arrays_add(&kept, most + 1, sizeof *files);
+    size_t count = 0;
+    bool good = files || error_no_memory(error, "the files of a model");
+    struct json item;
+    while (good && json_next_key(map, &item)) {
+        const char *name = json_item_string(&item);
+        size_t i = 0;
+        while (i < count && strcmp(files[i], name) != 0)
+            i++;
+        if (i < count)
+            continue;
+        files[count++] = name;
+        char path[PATH_MAX];
+        good = (!strchr(name, '/') && ends_with(name, ".safetensors")
+                    ? join(reading->path, name, path, error) && take_file(reading, path, error)
+                    : error_set(error, "%.300s/%s: %.100s is not a safetensors file beside it", reading->path, INDEX,
+                                name));
+    }
+    arrays_clear(&kept);
+    return good;
+}
+
+static bool take_index(struct reading *reading, struct error *error)
+{
+    char path[PATH_MAX];
+    struct json_document *document = join(reading->path, INDEX, path, error) ? json_load(path, error) : NULL;
+    if (!document)
+        return false;
+    struct json root = json_root(document), map = json_object(&root, "weight_map");
+    const bool good = json_ok(document, error) && take_named(reading, &map, error) && json_ok(document, error);
+    json_free(document);
+    return good;
+}
+
+static bool take_layers(struct reading *reading, struct error *error)
+{
+    bool good = true;
+    for (size_t l = 0; good && l < reading->lasting->layer_count; l++) {
+        char name[PATH_MAX], path[PATH_MAX];
+        snprintf(name, sizeof name, "%s.safetensors", reading->lasting->layers[l].name);
+        good = join(reading->path, name, path, error) && take_file(reading, path, error);
+    }
+    return good;
+}
+
+static bool take_files(struct reading *reading, struct error *error)
+{
+    const char *path = reading->path;
+    char file[PATH_MAX];
+    if (!is_folder(path))
+        return take_file(reading, path, error);
+    if (has_file(path, ONE_FILE))
+        return join(path, ONE_FILE, file, error) && take_file(reading, file, error);
+    if (has_file(path, INDEX))
+        return take_index(reading, error);
+    if (has_file(path, MANIFEST))
+        return take_layers(reading, error);
+    return error_set(error, "%.300s: has no weights: none of %s, %s and %s is there", path, ONE_FILE, INDEX, MANIFEST);
+}
+
+// --- all of it ----------------------------------------------------------------------------------
+
+static bool is_complete(const struct reading *reading, struct error *error)
+{
+    const struct lasting_model *lasting = reading->lasting;
+    for (size_t l = 0; l < lasting->layer_count; l++)
+        for (size_t t = 0; t < lasting->layers[l].tensor_count; t++) {
+            const struct lasting_tensor *tensor = &lasting->layers[l].tensors[t];
+            if (!reading->found[tensor - lasting->tensors])
+                return error_set(error, "%.300s: has no tensor %s%s%s, which the model has", reading->path,
+                                 tensor->known_as ? tensor->known_as : lasting->layers[l].name,
+                                 tensor->known_as ? "" : ".", tensor->known_as ? "" : tensor->name);
+        }
+    return true;
+}
+
+// Where the head's words stand beside the embedding's they are the same, or the model is another one.
+static bool is_tied(const struct reading *reading, struct error *error)
+{
+    const struct lasting_layer *embedding = &reading->lasting->layers[0];
+    const struct lasting_tensor *words = &embedding->tensors[0];
+    if (!reading->head_words || !wants(reading, 0))
+        return true;
+    return (reading->head_count == words->rows * words->columns
+            && memcmp(reading->head_words, reading->numbers[0] + words->first, reading->head_count * sizeof(float)) == 0)
+        || error_set(error, "%.300s: %s is not what the embedding has: the head has words of its own, which this model's"
+                     " has not", reading->path, HEAD_WORDS);
+}
+
+static bool prepare(struct reading *reading, struct error *error)
+{
+    const struct lasting_model *lasting = reading->lasting;
+    reading->numbers = calloc(lasting->layer_count + 1, sizeof *reading->numbers);
+    reading->found = calloc(lasting->layer_count * LAYER_TENSORS + 1, sizeof *reading->found);
+    bool good = reading->numbers && reading->found;
+    for (size_t l = 0; good && l < lasting->layer_count; l++)
+        if (wants(reading, l)) {
+            reading->numbers[l] = calloc(lasting->layers[l].numbers + 1, sizeof(float));
+            good = reading->numbers[l] != NULL;
+        }
+    return good || error_no_memory(error, "the weights of a model");
+}
+
+float **given_weights_load(const char *path, const struct lasting_model *lasting, const bool *wanted,
+                           struct error *error)
+{
+    struct reading reading = { .path = path, .lasting = lasting, .wanted = wanted };
+    const bool good = prepare(&reading, error) && take_files(&reading, error) && is_complete(&reading, error)
+        && is_tied(&reading, error);
+    free(reading.found);
+    free(reading.head_words);
+    if (good)
+        return reading.numbers;
+    given_weights_free(reading.numbers, lasting->layer_count);
+    return NULL;
+}
+
+void given_weights_free(float **numbers, size_t layer_count)
+{
+    for (size_t l = 0; numbers && l < layer_count; l++)
+        free(numbers[l]);
+    free(numbers);
+}
+
+// --- into a pipeline ---------------------------------------------------------------------------
+
+// The weights in the run's precision, and where the optimizer has them in full, those.
+static bool put_layer(const struct lasting_form *form, const struct pipeline *pipeline, uint32_t layer,
+                      const float *numbers, uint64_t count, struct error *error)
+{
+    if (form->precision == PRECISION_FP32)
+        return pipeline_write_part(pipeline, layer, 0, numbers, error);
+    uint16_t *halves = malloc(count * sizeof *halves + 1);
+    if (!halves)
+        return error_no_memory(error, "the weights of a layer");
+    for (uint64_t i = 0; i < count; i++)
+        halves[i] = bf16_of(numbers[i]);
+    const bool good = pipeline_write_part(pipeline, layer, 0, halves, error)
+        && (!optimizer_is_master(form->optimizer)
+            || pipeline_write_part(pipeline, layer, lasting_parts(form) - 1, numbers, error));
+    free(halves);
+    return good;
+}
+
+bool given_weights_put(const char *path, const struct lasting_model *lasting, const struct pipeline *pipeline,
+                       struct error *error)
+{
+    bool *wanted = calloc(lasting->layer_count + 1, sizeof *wanted);
+    if (!wanted)
+        return error_no_memory(error, "the weights of a model");
+    for (size_t l = 0; l < lasting->layer_count; l++)
+        wanted[l] = pipeline_has_any(pipeline, (uint32_t)l);
+    float **numbers = given_weights_load(path, lasting, wanted, error);
+    bool good = numbers != NULL;
+    for (size_t l = 0; good && l < lasting->layer_count; l++)
+        if (wanted[l])
+            good = put_layer(&lasting->form, pipeline, (uint32_t)l, numbers[l], lasting->layers[l].numbers, error);
+    given_weights_free(numbers, lasting->layer_count);
+    free(wanted);
+    return good;
+}
