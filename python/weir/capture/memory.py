@@ -63,7 +63,9 @@ class Bookkeeper:
         self.replay = replay
         self.own = {storage_of(tensor) for part in replay.parts
                     for tensor in [*part.module.parameters(), *part.module.buffers()]}
-        self.sample = {storage_of(tensor) for tensor in replay.sample.values()}
+        self.sample: Dict[int, int] = {}  # storages, with what a micro-batch takes of them: it may be a part of a batch
+        for tensor in replay.sample.values():
+            self.sample[storage_of(tensor)] = self.sample.get(storage_of(tensor), 0) + bytes_of(tensor)
         self.boxes: List[weakref.ref] = []
         self.poisoned: Set[int] = set()  # storages that unpack as NaN
 
@@ -84,7 +86,11 @@ class Bookkeeper:
     def alive(self, place: int) -> Dict[int, int]:
         """Storages that the boxes of a part hold, with their bytes."""
         tensors = [box.tensor for box in (ref() for ref in self.boxes) if box is not None and box.place == place]
-        return {storage_of(tensor): rounded(tensor.untyped_storage().nbytes()) for tensor in tensors}
+        return {storage_of(tensor): self.size_of(tensor) for tensor in tensors}
+
+    def size_of(self, tensor: torch.Tensor) -> int:
+        """Of its whole storage."""
+        return self.sample.get(storage_of(tensor)) or rounded(tensor.untyped_storage().nbytes())
 
     def count(self) -> List[Bytes]:
         runs = self.replay.forward(self.hooked)
@@ -107,6 +113,9 @@ class Bookkeeper:
                 book.kept_inputs.update(inputs[storage])
             elif storage not in self.own:
                 book.saved[storage] = size
+        if run.loss is not None:  # what the model returns is there until its backward, whoever saves it
+            book.saved.update((storage_of(tensor), self.size_of(tensor)) for tensor in run.outputs
+                              if storage_of(tensor) not in inputs and storage_of(tensor) not in self.own)
         for value, tensor in zip(run.part.outputs, run.outputs) if run.loss is None else ():
             whole = rounded(tensor.untyped_storage().nbytes())
             book.outputs[value] = (storage_of(tensor), whole, bytes_of(tensor))
