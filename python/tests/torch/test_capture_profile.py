@@ -66,7 +66,7 @@ class Documents(unittest.TestCase):
         return found
 
     def test_an_mlp(self):
-        self.assertEqual([[place, place + 1] for place in range(6)], self.check("mlp")["edges"])
+        self.assertNotIn("edges", self.check("mlp"))  # as documents have a chain
 
     def test_vgg16(self):
         self.check("vgg16")
