@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "cli/command.h"
+#include "cli/elastic.h"
 #include "cli/exhibit.h"
 #include "cli/held_text.h"
 #include "cli/options.h"
@@ -16,11 +17,14 @@
 #include "cli/pictures.h"
 #include "cli/ranks.h"
 #include "common/shown.h"
+#include "runtime/processes/launched.h"
+#include "runtime/processes/members.h"
 #include "trainer/model_spec.h"
 #include "trainer/train.h"
 
 enum { KEY_PLAN = KEY_OWN, KEY_DATA, KEY_STEPS, KEY_SEED, KEY_RATE, KEY_FLUSH, KEY_OUT, KEY_PIN, KEY_EVERY, KEY_BEAT,
-       KEY_CHECKPOINTS, KEY_SAVE, KEY_KEPT, KEY_RESUME, KEY_WEIGHTS };
+       KEY_CHECKPOINTS, KEY_SAVE, KEY_KEPT, KEY_RESUME, KEY_WEIGHTS,
+       KEY_ELASTIC, KEY_LEAST };
 
 struct given {
     const char *model, *plan, *data, *out, *device, *weights;
@@ -30,6 +34,9 @@ struct given {
     bool pin, verbose;
     struct checkpoint_settings checkpoints;
     const char *go_on;  // the command that does
+    const char *elastic;  // the profile of which plans for other numbers of ranks are made; NULL: it is not
+    uint64_t least;       // ranks
+    bool is_in_epoch;     // of an elastic run
 };
 
 static const struct argp_option options[] = {
@@ -38,7 +45,7 @@ static const struct argp_option options[] = {
     { "steps", KEY_STEPS, "N", 0, "Iterations (100)", 0 },
     { "seed", KEY_SEED, "N", 0, "Of weights, batches and dropout (1)", 0 },
     { "weights", KEY_WEIGHTS, "FOLDER", 0,
-      "Begin with the weights of a checkpoint, or of a model as transformers writes it; without it with random ones", 0 },
+      "Begin with these weights: a checkpoint's, or a model's as transformers writes it (random ones)", 0 },
     { "rate", KEY_RATE, "R", 0, "The highest learning rate (0.003)", 0 },
     { "flush-every", KEY_FLUSH, "N", 0, "Iterations between drains of an asynchronous schedule (16)", 0 },
     { "every", KEY_EVERY, "N", 0, "Print the first, the last and every N-th step (1)", 0 },
@@ -46,9 +53,12 @@ static const struct argp_option options[] = {
       "Exit with 1 unless the held-out text takes so many bits per byte less than the order-1 model needs", 0 },
     { "checkpoints", KEY_CHECKPOINTS, "FOLDER", 0, "Keep in this folder what a run needs to go on; all ranks share it",
       0 },
-    { "save-every", KEY_SAVE, "N", 0, "A checkpoint every N steps, as well as one at the end", 0 },
+    { "save-every", KEY_SAVE, "N", 0, "A checkpoint every N steps, and at the end", 0 },
     { "keep", KEY_KEPT, "K", 0, "Checkpoints that stay, the newest ones (2)", 0 },
     { "resume", KEY_RESUME, 0, 0, "Go on from the newest checkpoint in --checkpoints, if there is one", 0 },
+    { "elastic", KEY_ELASTIC, "PROFILE", 0,
+      "Ranks may be lost and may come: those who are there go on, by plans made anew of this profile", 0 },
+    { "least", KEY_LEAST, "N", 0, "Ranks that an elastic run waits for (1)", 0 },
     OPTION_DEVICE,
     OPTION_VERBOSE,
     { "pin", KEY_PIN, 0, 0, "Keep each rank on a core of its own", 0 },
@@ -84,6 +94,15 @@ static bool take_checkpoint_option(int key, char *argument, struct checkpoint_se
     default:
         return false;
     }
+}
+
+static bool take_elastic_option(int key, char *argument, struct given *given, struct argp_state *state)
+{
+    if (key == KEY_ELASTIC)
+        given->elastic = argument;
+    else if (key == KEY_LEAST)
+        given->least = option_count(argument, "--least", 1, MEMBERS_MOST, state);
+    return key == KEY_ELASTIC || key == KEY_LEAST;
 }
 
 static error_t take_option(int key, char *argument, struct given *given, struct argp_state *state)
@@ -131,7 +150,9 @@ static error_t take_option(int key, char *argument, struct given *given, struct 
         given->weights = argument;
         break;
     default:
-        return take_checkpoint_option(key, argument, &given->checkpoints, state) ? 0 : ARGP_ERR_UNKNOWN;
+        return take_checkpoint_option(key, argument, &given->checkpoints, state)
+                || take_elastic_option(key, argument, given, state)
+            ? 0 : ARGP_ERR_UNKNOWN;
     }
     return 0;
 }
@@ -148,6 +169,10 @@ static error_t take(int key, char *argument, struct argp_state *state)
         if (!kept->folder && (kept->every > 0 || kept->keep > 0 || kept->resume))
             argp_error(state, "--save-every, --keep and --resume are about checkpoints: --checkpoints FOLDER says where"
                        " they are");
+        if (given->elastic && kept->every == 0)
+            argp_error(state, "--elastic goes on from checkpoints: --checkpoints FOLDER and --save-every N");
+        if (given->least > 0 && !given->elastic)
+            argp_error(state, "--least is about an elastic run: --elastic PROFILE makes it one");
     } else {
         return take_option(key, argument, given, state);
     }
@@ -349,7 +374,7 @@ static bool say_where_it_is(const struct given *given, const struct train_result
         return error_set_kind(error, ERROR_ANSWER,
                               "stopped behind step %llu of %llu, and nothing is kept: --checkpoints"
                               " FOLDER keeps what a run needs to go on", step, steps);
-    else if (result->saved_step == result->steps)
+    else if (result->saved_step == result->steps && !given->is_in_epoch)
         say_how_to_go_on(given, result);
     return true;
 }
@@ -431,6 +456,34 @@ static bool train(void *self, const struct run_place *place, bool speaks, struct
     return good;
 }
 
+// In a process of its own for each epoch. False with a part that is not a rank's where the run has ended.
+static bool become_rank(struct given *given, struct plan **plan, char path[PATH_MAX], enum elastic_part *part,
+                        struct error *error)
+{
+    struct launch launch;
+    const struct elastic_request request = { .folder = given->checkpoints.folder, .profile = given->elastic,
+                                             .plan = *plan, .steps = given->steps,
+                                             .least = given->least ? (uint32_t)given->least : 1 };
+    *part = ELASTIC_FAILED;
+    if (!launch_from_environment(&launch, error))
+        return false;
+    if (launch.ranks > 1)
+        return error_set(error, "%s has started %u processes: those of an elastic run are started by themselves, each by"
+                         " the same command", launch.by, launch.ranks);
+    struct profile *profile = plan_profile(given->elastic, error);  // seen to be one before anything begins
+    profile_free(profile);
+    if (!profile)
+        return false;
+    *part = elastic_take_part(&request, path, error);
+    if (*part != ELASTIC_RANK)
+        return false;
+    plan_free(*plan);
+    *plan = plan_load(path, error);
+    given->plan = path;
+    given->checkpoints.resume = given->is_in_epoch = true;
+    return *plan != NULL;
+}
+
 static int run(int count, char **arguments)
 {
     struct given given = { .steps = 100, .seed = 1, .rate = 0.003f, .flush_every = 16, .every = 1, .beat = NAN,
@@ -448,6 +501,9 @@ static int run(int count, char **arguments)
     good = model && (!given.out || make_folder(given.out, &error));
     if (good)
         round_steps(&given, plan);
+    char path[PATH_MAX];
+    enum elastic_part part = ELASTIC_RANK;
+    good = good && (!given.elastic || become_rank(&given, &plan, path, &part, &error));
     struct task task = { &given, plan, model };
     enum { AGREED = 7 };
     struct agreed agreed[AGREED] = { { .what = "--rate" }, { .what = "--flush-every" }, { .what = "--checkpoints" },
@@ -465,7 +521,7 @@ static int run(int count, char **arguments)
                                            .agreed = agreed, .agreed_count = AGREED,
                                            .verbose = given.verbose, .work = train, .self = &task };
     struct ranks ranks = { 0 };
-    good = good && ranks_run(&ranks, &request, &error);
+    good = good ? ranks_run(&ranks, &request, &error) : part == ELASTIC_END;
     model_free(model);
     plan_free(plan);
     free(go_on);

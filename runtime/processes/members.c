@@ -1,0 +1,308 @@
+#include "runtime/processes/members.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/array.h"
+#include "common/json.h"
+
+static const char PREFIX[] = "member-", EPOCH[] = "epoch.json";
+
+enum { LINE = 128 };  // of a member's file, always so many bytes
+
+struct members {
+    char folder[PATH_MAX];
+    uint64_t number;
+    int file;
+    char host[MEMBER_HOST_SIZE];
+};
+
+static bool cannot(const char *path, const char *what, struct error *error)
+{
+    return error_set_kind(error, ERROR_MACHINE, "%.300s: cannot be %s: %s", path, what, strerror(errno));
+}
+
+bool members_path(const struct members *members, const char *name, char *path, struct error *error)
+{
+    return snprintf(path, PATH_MAX, "%s/%s", members->folder, name) < PATH_MAX
+        || error_set(error, "%.200s: the path is too long", members->folder);
+}
+
+static bool member_path(const struct members *members, uint64_t number, char *path, struct error *error)
+{
+    char name[64];
+    snprintf(name, sizeof name, "%s%" PRIu64, PREFIX, number);
+    return members_path(members, name, path, error);
+}
+
+// --- who is there ------------------------------------------------------------------------
+
+static bool read_number(const char *name, uint64_t *number)
+{
+    char *end;
+    if (strncmp(name, PREFIX, strlen(PREFIX)) != 0)
+        return false;
+    const char *digits = name + strlen(PREFIX);
+    *number = strtoull(digits, &end, 10);
+    return end != digits && *end == '\0' && *number > 0 && *number <= JSON_MAX;
+}
+
+// What a member says; one that has said nothing yet is not ready.
+static void read_line(int file, struct member *member)
+{
+    char line[LINE + 1] = "", word[8], host[MEMBER_HOST_SIZE];
+    member->runs = true;
+    const ssize_t length = pread(file, line, LINE, 0);
+    if (length <= 0 || sscanf(line, "%7s %" SCNu64 " %63s", word, &member->epoch, host) != 3)
+        return;
+    member->runs = strcmp(word, "ready") != 0;
+    memcpy(member->host, host, sizeof host);
+}
+
+// Whether its process is there. The file of one who is not goes.
+static bool is_there(const struct members *members, struct member *member)
+{
+    char path[PATH_MAX];
+    struct error none = { 0 };
+    if (!member_path(members, member->number, path, &none))
+        return false;
+    const int file = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (file < 0)
+        return false;
+    const bool is_free = member->number != members->number && flock(file, LOCK_SH | LOCK_NB) == 0;
+    if (is_free)
+        unlink(path);
+    else
+        read_line(file, member);
+    close(file);
+    return !is_free;
+}
+
+static int by_age(const void *a, const void *b)
+{
+    const struct member *x = a, *y = b;
+    return x->number < y->number ? -1 : x->number > y->number;
+}
+
+// Of all files, those of who is there; `highest`, which may be NULL, of all.
+static struct member *look(const struct members *members, size_t *count, uint64_t *highest, struct error *error)
+{
+    DIR *open = opendir(members->folder);
+    struct member *seen = NULL;
+    size_t capacity = 0;
+    bool good = open || cannot(members->folder, "listed", error);
+    good = good && (array_reserve(&seen, &capacity, 1, sizeof *seen) || error_no_memory(error, "the members of a run"));
+    *count = 0;
+    for (struct dirent *entry; good && (entry = readdir(open));) {
+        struct member member = { 0 };
+        if (!read_number(entry->d_name, &member.number))
+            continue;
+        if (highest && member.number > *highest)
+            *highest = member.number;
+        if (!is_there(members, &member) || *count == MEMBERS_MOST)
+            continue;
+        good = array_reserve(&seen, &capacity, *count + 1, sizeof *seen) || error_no_memory(error, "the members of a run");
+        if (good)
+            seen[(*count)++] = member;
+    }
+    if (open)
+        closedir(open);
+    if (good) {
+        qsort(seen, *count, sizeof *seen, by_age);
+        return seen;
+    }
+    free(seen);
+    return NULL;
+}
+
+struct member *members_look(const struct members *members, size_t *count, struct error *error)
+{
+    return look(members, count, NULL, error);
+}
+
+// --- coming and going ----------------------------------------------------------------------
+
+// Whether the name is still of the file that was locked: somebody may have taken it for one that was left.
+static bool is_own(int file, const char *path)
+{
+    struct stat of_file, of_name;
+    return fstat(file, &of_file) == 0 && stat(path, &of_name) == 0 && of_file.st_ino == of_name.st_ino
+        && of_file.st_dev == of_name.st_dev;
+}
+
+// False without an error where another one has come first.
+static bool take(struct members *members, struct error *error)
+{
+    char path[PATH_MAX];
+    if (!member_path(members, members->number, path, error))
+        return false;
+    members->file = open(path, O_CREAT | O_EXCL | O_NOFOLLOW | O_RDWR | O_CLOEXEC, 0666);
+    if (members->file < 0)
+        return errno != EEXIST && cannot(path, "written", error);
+    if (flock(members->file, LOCK_EX | LOCK_NB) == 0 && is_own(members->file, path))
+        return true;
+    const bool can_lock = errno == EWOULDBLOCK || errno == ENOENT || errno == 0;
+    close(members->file);
+    members->file = -1;
+    return can_lock ? false : error_set_kind(error, ERROR_MACHINE, "%.300s: cannot be locked, by which an elastic run"
+                                             " sees who is there: %s", path, strerror(errno));
+}
+
+static bool join(struct members *members, struct error *error)
+{
+    enum { TRIES = 1000 };
+    struct epoch epoch;
+    if (mkdir(members->folder, 0777) != 0 && errno != EEXIST)
+        return cannot(members->folder, "made", error);
+    for (unsigned i = 0; i < TRIES && members->file < 0 && error->kind == ERROR_NONE; i++) {
+        size_t count;
+        uint64_t highest = 0;
+        struct member *seen = look(members, &count, &highest, error);
+        free(seen);
+        if (!seen)
+            return false;
+        members->number = highest + 1;
+        errno = 0;
+        take(members, error);
+    }
+    if (members->file < 0)
+        return error_set_kind(error, ERROR_MACHINE, "%.300s: no place could be had in it", members->folder);
+    if (!epoch_read(members, &epoch, error))
+        return false;
+    const uint64_t number = epoch.number;
+    epoch_clear(&epoch);
+    return members_say(members, false, number, error);
+}
+
+struct members *members_join(const char *folder, struct error *error)
+{
+    struct members *members = calloc(1, sizeof *members);
+    if (!members || snprintf(members->folder, sizeof members->folder, "%s", folder) >= PATH_MAX) {
+        free(members);
+        error_no_memory(error, "a member of a run");
+        return NULL;
+    }
+    members->file = -1;
+    if (gethostname(members->host, sizeof members->host - 1) != 0 || !*members->host)
+        strcpy(members->host, "unnamed");
+    if (join(members, error))
+        return members;
+    members_leave(members);
+    return NULL;
+}
+
+void members_leave(struct members *members)
+{
+    char path[PATH_MAX];
+    struct error none = { 0 };
+    if (members && members->file >= 0 && member_path(members, members->number, path, &none)
+        && is_own(members->file, path))
+        unlink(path);
+    members_forget(members);
+}
+
+void members_forget(struct members *members)
+{
+    if (members && members->file >= 0)
+        close(members->file);
+    free(members);
+}
+
+uint64_t members_own(const struct members *members)
+{
+    return members->number;
+}
+
+bool members_say(struct members *members, bool runs, uint64_t epoch, struct error *error)
+{
+    char line[LINE];
+    memset(line, ' ', sizeof line);
+    const int length = snprintf(line, sizeof line, "%s %" PRIu64 " %s", runs ? "runs" : "ready", epoch, members->host);
+    line[length] = ' ';
+    line[LINE - 1] = '\n';
+    return pwrite(members->file, line, LINE, 0) == LINE || cannot(members->folder, "written", error);
+}
+
+// --- what was decided -----------------------------------------------------------------------
+
+bool epoch_write(const struct members *members, const struct epoch *epoch, struct error *error)
+{
+    char path[PATH_MAX];
+    struct text text = { 0 };
+    struct json_writer json = json_writer(&text);
+    json_begin_object(&json, NULL, JSON_LINES);
+    json_put_string(&json, "format", "weir.epoch");
+    json_put_u64(&json, "version", 1);
+    json_put_u64(&json, "epoch", epoch->number);
+    json_put_bool(&json, "has_ended", epoch->has_ended);
+    json_put_string(&json, "why", epoch->why);
+    json_put_string(&json, "plan", epoch->plan);
+    json_begin_array(&json, "ranks", JSON_LINES);
+    for (size_t i = 0; i < epoch->rank_count; i++) {
+        json_begin_object(&json, NULL, JSON_INLINE);
+        json_put_u64(&json, "member", epoch->ranks[i].number);
+        json_put_string(&json, "host", epoch->ranks[i].host);
+        json_close(&json);
+    }
+    json_close(&json);
+    json_close(&json);
+    const bool good = members_path(members, EPOCH, path, error) && text_save(&text, path, error);
+    text_clear(&text);
+    return good;
+}
+
+static bool read_epoch(struct json *root, struct epoch *epoch, struct error *error)
+{
+    json_format(root, "weir.epoch", 1);
+    epoch->number = json_u64(root, "epoch", 1, JSON_MAX);
+    epoch->has_ended = json_bool(root, "has_ended");
+    json_string_into(root, "why", epoch->why, sizeof epoch->why);
+    json_string_into(root, "plan", epoch->plan, sizeof epoch->plan);
+    struct json ranks = json_array(root, "ranks"), rank;
+    epoch->ranks = calloc(json_count(&ranks) + 1, sizeof *epoch->ranks);
+    if (!epoch->ranks)
+        return error_no_memory(error, "the ranks of a run");
+    while (json_next(&ranks, &rank)) {
+        struct member *member = &epoch->ranks[epoch->rank_count++];
+        member->number = json_u64(&rank, "member", 1, JSON_MAX);
+        json_string_into(&rank, "host", member->host, sizeof member->host);
+        json_end(&rank);
+    }
+    json_end(root);
+    return true;
+}
+
+bool epoch_read(const struct members *members, struct epoch *epoch, struct error *error)
+{
+    char path[PATH_MAX];
+    *epoch = (struct epoch){ 0 };
+    if (!members_path(members, EPOCH, path, error))
+        return false;
+    if (access(path, F_OK) != 0 && errno == ENOENT)
+        return true;
+    struct json_document *document = json_load(path, error);
+    if (!document)
+        return false;
+    struct json root = json_root(document);
+    const bool good = read_epoch(&root, epoch, error) && json_ok(document, error)
+        && (!strchr(epoch->plan, '/') || error_set(error, "%.300s: plan: is no file of this folder", path));
+    json_free(document);
+    if (!good)
+        epoch_clear(epoch);
+    return good;
+}
+
+void epoch_clear(struct epoch *epoch)
+{
+    free(epoch->ranks);
+    *epoch = (struct epoch){ 0 };
+}
