@@ -1,7 +1,7 @@
 // A trainer of one's own on Weir: a small network in plain C, with nothing of
-// Weir's but its header. It profiles its layers, plans them onto two devices that
-// are too small to keep everything, simulates the plan, trains by it, and compares
-// the weights with those of a plain loop, bit for bit.
+// Weir's but its header. It has its layers checked, profiles them, plans them onto
+// two devices that are too small to keep everything, simulates the plan, trains by
+// it, and compares the weights with those of a plain loop, bit for bit.
 //
 //     data --> dense --> dense --> dense --> dense --> dense --> dense --> loss
 //     x        tanh(w x + b)                                               the mean of (y - target)^2 / 2
@@ -304,6 +304,9 @@ static bool compare(const struct weir_runtime *runtime, const struct plain *plai
 
 static bool run(const struct weir_layer *layers, struct plain *plain, struct weir_error *error)
 {
+    // The loss layer's gradient is that of the mean over a step's micro-batches.
+    if (!weir_layers_check(layers, LAYERS, &(struct weir_guarding){ .loss_share = 1.0f / MICRO_BATCHES }, error))
+        return false;
     struct weir_profile *profile =
         weir_profile_layers(layers, LAYERS, &(struct weir_measuring){ .model = "own", .micro_batch = ROWS }, error);
     struct weir_plan *plan = profile ? make_plan(profile, error) : NULL;

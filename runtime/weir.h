@@ -2,6 +2,7 @@
 //
 //     struct weir_layer layers[] = { source, block, block, loss };  // your functions, in order
 //
+//     weir_layers_check(layers, 4, NULL, &error);  // while you write them: which function does what it may not
 //     profile = weir_profile_layers(layers, 4, &(struct weir_measuring){ .model = "mine" }, &error);
 //     plan = weir_partition(profile, &(struct weir_planning){ .cluster = "2 devices, 1GiB, 10GB/s 1us",
 //                                                             .schedule = "1f1b", .micro_batches = 8 }, &error);
@@ -138,6 +139,32 @@ struct weir_layer {
     // Writes the first parameters, the same each time.
     bool (*initialize)(void *self, void *queue, void *parameters, struct weir_error *error);
 };
+
+// --- layers: whether they keep to that ----------------------------------------------
+
+struct weir_guarding {
+    float loss_share;      // gradients are those of so much of a micro-batch's loss: 1 / micro_batches, or usual: 1
+    bool other_numbers;    // activations or parameters are no floats: NaN and differences are not looked at
+    bool other_gradients;  // gradients are meant to be others than forward's: differences are not looked at
+};
+
+// Runs every function of every layer on this machine, a dozen times and more, on buffers of exactly the sizes that the
+// layer names. Code 1 with the first that is wrong, in a sentence that names layer, function and field:
+//
+//   * it writes beyond a buffer (looked for in 64 KiB or the buffer's size on both sides), changes what it may only
+//     read, or touches memory that is not there: SIGSEGV and SIGBUS are caught meanwhile, one check at a time;
+//   * it gives other bits when called again, after another micro-batch, or as a forward without `loss`;
+//   * it depends on what has no meaning for it: what it is to write, the workspace, an input that input_kept does not
+//     keep, bytes of `saved` and `held` that nobody wrote, memory around buffers. All of that is filled with NaN first;
+//   * it leaves a part of `output` or `input_gradient` unwritten, or gives NaN;
+//   * gradients are set, where they are to be added to;
+//   * `backward` gives other bits than backward_input and backward_weight;
+//   * gradients are not those of forward: an eighth of the numbers after the other, they agree to 2 % with differences
+//     of the output (of the loss, where the layer computes it), as far as those are exact in floats.
+//
+// For the time when layers are written: a wild write can destroy more than this finds. `guarding` may be NULL.
+bool weir_layers_check(const struct weir_layer *layers, size_t count, const struct weir_guarding *guarding,
+                       struct weir_error *error);
 
 // --- profiles: what layers cost ---------------------------------------------------
 

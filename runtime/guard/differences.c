@@ -1,0 +1,122 @@
+#include "runtime/guard/differences.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/number.h"
+#include "common/random.h"
+
+enum { PARTS = 8, STEPS = 2 };
+static const double steps[STEPS] = { 0x1p-7, 0x1p-11 };
+static const double tolerance = 0.02;
+static const double rounding = 32 * 0x1p-24;  // of a float that sums up some hundred others, of its size
+
+// Numbers [first, end) of a place, that are moved together.
+struct part {
+    enum place place;
+    size_t first, end;
+    const float *origin, *gradient;
+    float *moved;  // all of them; for forward to read
+    double size;   // root mean square of all of them
+};
+
+// What forward has computed as one number; and how large the terms are that it is the sum of.
+static double value_of(const struct differing *differing, double *size)
+{
+    const struct guarded_call *forward = differing->forward;
+    if (!differing->output_gradient) {
+        float loss;
+        memcpy(&loss, forward->fences[PLACE_LOSS].at, sizeof loss);
+        *size = fabs(loss * differing->loss_share);
+        return loss * differing->loss_share;
+    }
+    const float *output = (const float *)forward->fences[PLACE_OUTPUT].at;
+    const size_t count = forward->fences[PLACE_OUTPUT].bytes / sizeof *output;
+    double sum = 0, squares = 0;
+    for (size_t i = 0; i < count; i++) {
+        const double term = (double)output[i] * differing->output_gradient[i];
+        sum += term;
+        squares += term * term;
+    }
+    *size = sqrt(squares);
+    return sum;
+}
+
+// The way a number is moved: up its gradient, or either way where it has none.
+static double way(const struct part *part, size_t i)
+{
+    uint64_t seed = i;
+    if (part->gradient[i] != 0)
+        return part->gradient[i] > 0 ? 1 : -1;
+    return random_next(&seed) % 2 == 0 ? 1 : -1;
+}
+
+static bool move(const struct differing *differing, const struct part *part, double by, double *value, double *size,
+                 struct error *error)
+{
+    memcpy(part->moved + part->first, part->origin + part->first, (part->end - part->first) * sizeof *part->moved);
+    for (size_t i = part->first; i < part->end; i++)
+        part->moved[i] = (float)(part->origin[i] + by * way(part, i));
+    if (!guarded_call_run(differing->forward, error))
+        return false;
+    *value = value_of(differing, size);
+    memcpy(part->moved + part->first, part->origin + part->first, (part->end - part->first) * sizeof *part->moved);
+    return true;
+}
+
+// By which of the two it agrees is the same; the sentence has the last.
+static bool part_agrees(const struct differing *differing, const struct part *part, const char *name,
+                        struct error *error)
+{
+    double claimed = 0, found = 0;
+    for (size_t i = part->first; i < part->end; i++)
+        claimed += part->gradient[i] * way(part, i);
+    for (int s = 0; s < STEPS; s++) {
+        const double by = steps[s] * part->size;
+        double above, below, size;
+        if (!move(differing, part, by, &above, &size, error) || !move(differing, part, -by, &below, &size, error))
+            return false;
+        found = (above - below) / (2 * by);
+        if (fabs(found - claimed) <= tolerance * fmax(fabs(found), fabs(claimed)) + rounding * size / by)
+            return true;
+    }
+    return error_set_kind(error, ERROR_ANSWER, "%s computes a gradient of %s %zu to %zu that is not forward's: along"
+                          " its signs it sums up to %.4g, and differences of %s to %.4g", name,
+                          place_names[part->place], part->first, part->end - 1, claimed,
+                          differing->output_gradient ? "forward's output" : "the loss", found);
+}
+
+static double root_mean_square(const float *numbers, size_t count)
+{
+    double squares = 0;
+    for (size_t i = 0; i < count; i++)
+        squares += (double)numbers[i] * numbers[i];
+    return squares > 0 ? sqrt(squares / (double)count) : 1;
+}
+
+bool differences_agree(const struct differing *differing, enum place place, const float *gradient, const char *name,
+                       struct error *error)
+{
+    struct given *given = &differing->forward->given[place];
+    const struct given was = *given;
+    const size_t count = was.content_bytes / sizeof(float), parts = count < PARTS ? count : PARTS;
+    if (count == 0)
+        return true;
+    float *moved = malloc(was.content_bytes);
+    if (!moved)
+        return error_no_memory(error, "the numbers of a layer");
+    memcpy(moved, was.content, was.content_bytes);
+    given->content = moved;
+    struct part part = { .place = place, .origin = was.content, .gradient = gradient, .moved = moved,
+                         .size = root_mean_square(was.content, count) };
+    bool good = true;
+    for (size_t i = 0; good && i < parts; i++) {
+        part.first = count * i / parts;
+        part.end = count * (i + 1) / parts;
+        good = part_agrees(differing, &part, name, error);
+    }
+    *given = was;
+    free(moved);
+    return good;
+}

@@ -1,0 +1,374 @@
+#include "runtime/guard/guarded_call.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/guard/faults.h"
+
+const char *const place_names[PLACES] = {
+    "parameters", "input", "output", "saved", "output_gradient", "input_gradient", "held", "gradients", "workspace",
+    "tied_parameters", "tied_gradients", "loss"
+};
+
+const char *const call_names[CALLS] = { "initialize", "forward", "backward_input", "backward_weight", "backward" };
+
+// Bytes that make NaN of floats of 16, 32 and 64 bits, and such as make a number: others in a result that nobody has
+// written than elsewhere, so that what was copied from there is told apart.
+enum { FILL_NAN = 0xff, FILL_RESULT = 0x3e, FILL_ELSEWHERE = 0x3d };
+
+// How a call is made.
+struct trial {
+    unsigned char inner[PLACES], around[PLACES];
+    uint32_t micro_batch;
+    bool without_loss;  // as a forward that is run again
+};
+
+static struct trial usual_trial(void)
+{
+    struct trial trial = { .micro_batch = 0 };
+    memset(trial.inner, FILL_NAN, sizeof trial.inner);
+    memset(trial.around, FILL_NAN, sizeof trial.around);
+    return trial;
+}
+
+static unsigned char number_fill(const struct guarded_call *call, enum place place)
+{
+    return call->given[place].is_result ? FILL_RESULT : FILL_ELSEWHERE;
+}
+
+static struct trial other_trial(const struct guarded_call *call)
+{
+    struct trial trial = { .micro_batch = 0 };
+    memset(trial.around, FILL_ELSEWHERE, sizeof trial.around);
+    for (enum place place = 0; place < PLACES; place++)
+        trial.inner[place] = number_fill(call, place);
+    return trial;
+}
+
+// --- sentences -----------------------------------------------------------------------
+
+bool guarded_call_blame(const struct guarded_call *call, struct error *error, const char *format, ...)
+{
+    char words[sizeof error->text];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(words, sizeof words, format, arguments);
+    va_end(arguments);
+    return error_set_kind(error, ERROR_ANSWER, "%s %s", call_names[call->kind], words);
+}
+
+static const char *size_name(const struct guarded_call *call, enum place place)
+{
+    switch (place) {
+    case PLACE_PARAMETERS:
+    case PLACE_GRADIENTS:
+        return "parameter_bytes";
+    case PLACE_INPUT:
+    case PLACE_INPUT_GRADIENT:
+        return "output_bytes of the layer before";
+    case PLACE_OUTPUT:
+    case PLACE_OUTPUT_GRADIENT:
+        return "output_bytes";
+    case PLACE_SAVED:
+        return "saved_bytes";
+    case PLACE_HELD:
+        return "held_for_weight_bytes";
+    case PLACE_WORKSPACE:
+        return call->kind == CALL_FORWARD ? "workspace_bytes" : "backward_workspace_bytes";
+    case PLACE_TIED_PARAMETERS:
+    case PLACE_TIED_GRADIENTS:
+        return "parameter_bytes of the layer it is tied to";
+    default:
+        return "a float";
+    }
+}
+
+const char *guarded_call_size(const struct guarded_call *call, enum place place, char words[PLACE_SIZE_WORDS])
+{
+    snprintf(words, PLACE_SIZE_WORDS, "%s: %s is %llu", place_names[place], size_name(call, place),
+             (unsigned long long)call->fences[place].bytes);
+    return words;
+}
+
+// --- one call ------------------------------------------------------------------------
+
+static void *at(const struct guarded_call *call, enum place place)
+{
+    return call->given[place].is_there ? call->fences[place].at : NULL;
+}
+
+static struct weir_pass pass_of(const struct guarded_call *call, const struct trial *trial)
+{
+    struct weir_pass pass = {
+        .queue = call->queue,
+        .micro_batch = trial->micro_batch,
+        .parameters = at(call, PLACE_PARAMETERS),
+        .input = at(call, PLACE_INPUT),
+        .output = at(call, PLACE_OUTPUT),
+        .saved = at(call, PLACE_SAVED),
+        .output_gradient = at(call, PLACE_OUTPUT_GRADIENT),
+        .input_gradient = at(call, PLACE_INPUT_GRADIENT),
+        .held = at(call, PLACE_HELD),
+        .gradients = at(call, PLACE_GRADIENTS),
+        .workspace = at(call, PLACE_WORKSPACE),
+        .loss = trial->without_loss ? NULL : at(call, PLACE_LOSS),
+        .tied_parameters = at(call, PLACE_TIED_PARAMETERS),
+        .tied_gradients = at(call, PLACE_TIED_GRADIENTS),
+    };
+    if (call->kind == CALL_BACKWARD_INPUT && call->given[PLACE_HELD].content_bytes > 0)
+        pass.output_gradient = pass.held;
+    return pass;
+}
+
+static void fill_places(struct guarded_call *call, const struct trial *trial)
+{
+    for (enum place place = 0; place < PLACES; place++) {
+        const struct given *given = &call->given[place];
+        struct fence *fence = &call->fences[place];
+        if (!given->is_there)
+            continue;
+        const void *content = trial->inner[place] != FILL_NAN && given->other ? given->other : given->content;
+        fence_fill(fence, trial->around[place]);
+        memset(fence->at, trial->inner[place], fence->bytes);
+        if (given->content_bytes > 0)
+            memcpy(fence->at, content, given->content_bytes);
+    }
+}
+
+struct running {
+    const struct guarded_call *call;
+    struct weir_pass pass;
+    struct weir_error trouble;
+    bool is_good;
+};
+
+static void call_layer(void *data)
+{
+    struct running *running = data;
+    const struct weir_layer *layer = running->call->layer;
+    bool (*const functions[CALLS])(void *, const struct weir_pass *, struct weir_error *) = {
+        NULL, layer->forward, layer->backward_input, layer->backward_weight, layer->backward
+    };
+    const enum layer_call kind = running->call->kind;
+    if (kind == CALL_INITIALIZE)
+        running->is_good = layer->initialize(layer->self, running->call->queue,
+                                             (void *)(uintptr_t)running->pass.parameters, &running->trouble);
+    else
+        running->is_good = functions[kind](layer->self, &running->pass, &running->trouble);
+}
+
+static bool blame_fault(const struct guarded_call *call, const struct trial *trial, const void *address,
+                        struct error *error)
+{
+    char size[PLACE_SIZE_WORDS];
+    for (enum place place = 0; place < PLACES; place++) {
+        const struct fence *fence = &call->fences[place];
+        if (!call->given[place].is_there || !fence_has(fence, address))
+            continue;
+        const bool is_before = (uintptr_t)address < (uintptr_t)fence->at;
+        const uint64_t far = is_before ? (uintptr_t)fence->at - (uintptr_t)address
+                                       : (uintptr_t)address - ((uintptr_t)fence->at + fence->bytes) + 1;
+        return guarded_call_blame(call, error, "touches memory %llu bytes %s %s", (unsigned long long)far,
+                                  is_before ? "before" : "beyond", guarded_call_size(call, place, size));
+    }
+    const bool is_again = trial->without_loss && call->kind == CALL_FORWARD;
+    return guarded_call_blame(call, error, "touches memory that it was not given: fields that the table of struct"
+                              " weir_pass does not give it are NULL%s",
+                              is_again ? ", and so is the loss when a forward is run again" : "");
+}
+
+static bool check_fences(const struct guarded_call *call, const struct trial *trial, struct error *error)
+{
+    char size[PLACE_SIZE_WORDS];
+    uint64_t before, behind;
+    for (enum place place = 0; place < PLACES; place++) {
+        const struct given *given = &call->given[place];
+        if (!given->is_there)
+            continue;
+        const struct fence *fence = &call->fences[place];
+        if (fence_is_damaged(fence, trial->around[place], &before, &behind))
+            return guarded_call_blame(call, error, "writes up to %llu bytes %s %s",
+                                      (unsigned long long)(behind > 0 ? behind : before),
+                                      behind > 0 ? "beyond" : "before", guarded_call_size(call, place, size));
+        if (given->is_constant && given->content_bytes > 0
+            && memcmp(fence->at, given->content, given->content_bytes) != 0)
+            return guarded_call_blame(call, error, "changes %s, which it may only read", place_names[place]);
+    }
+    return true;
+}
+
+static bool run(struct guarded_call *call, const struct trial *trial, struct error *error)
+{
+    fill_places(call, trial);
+    struct running running = { .call = call, .pass = pass_of(call, trial) };
+    const void *address = NULL;
+    if (!faults_call(call_layer, &running, &address))
+        return blame_fault(call, trial, address, error);
+    const struct weir_error *trouble = &running.trouble;
+    const bool is_known = trouble->code >= ERROR_ANSWER && trouble->code <= ERROR_MACHINE;
+    if (!running.is_good)
+        return error_set_kind(error, is_known ? (enum error_kind)trouble->code : ERROR_MACHINE, "%s: %s",
+                              call_names[call->kind],
+                              trouble->text[0] ? trouble->text : "failed without a reason");
+    return queue_wait(call->queue, error) && check_fences(call, trial, error);
+}
+
+bool guarded_call_run(struct guarded_call *call, struct error *error)
+{
+    const struct trial trial = usual_trial();
+    return run(call, &trial, error);
+}
+
+// --- comparison ----------------------------------------------------------------------
+
+static void keep_results(struct guarded_call *call, int which)
+{
+    for (enum place place = 0; place < PLACES; place++)
+        if (call->given[place].is_result && call->fences[place].bytes > 0)
+            memcpy(call->results[which][place], call->fences[place].at, call->fences[place].bytes);
+}
+
+// The first byte that is another than at first; one that nobody has written is none.
+static uint64_t first_difference(const struct guarded_call *call, enum place place, unsigned char fill)
+{
+    const unsigned char *old = call->results[0][place], *new = call->fences[place].at;
+    const uint64_t bytes = call->fences[place].bytes;
+    uint64_t i = 0;
+    if (memcmp(old, new, bytes) == 0)
+        return bytes;
+    while (i < bytes && (old[i] == new[i] || (old[i] == FILL_NAN && new[i] == fill)))
+        i++;
+    return i < bytes ? i / sizeof(float) * sizeof(float) : bytes;
+}
+
+// The first result that differs; PLACES: none.
+static enum place find_difference(const struct guarded_call *call, const struct trial *trial, uint64_t *byte)
+{
+    for (enum place place = 0; place < PLACES; place++) {
+        if (!call->given[place].is_result || call->fences[place].bytes == 0
+            || (place == PLACE_LOSS && trial->without_loss))
+            continue;
+        *byte = first_difference(call, place, trial->inner[place]);
+        if (*byte < call->fences[place].bytes)
+            return place;
+    }
+    return PLACES;
+}
+
+static bool repeats(struct guarded_call *call, const struct trial *trial, const char *when, struct error *error)
+{
+    uint64_t byte;
+    if (!run(call, trial, error))
+        return false;
+    const enum place place = find_difference(call, trial, &byte);
+    return place == PLACES
+        || guarded_call_blame(call, error, "gives other bits for %s, from byte %llu on, %s", place_names[place],
+                              (unsigned long long)byte, when);
+}
+
+// --- what it depends on --------------------------------------------------------------
+
+static bool blame_inner(const struct guarded_call *call, enum place place, const char *result, struct error *error)
+{
+    if (place == PLACE_INPUT)
+        return guarded_call_blame(call, error, "reads input for %s, which input_kept does not keep for it: say %s",
+                                  result, call->kind == CALL_BACKWARD_INPUT ? "WEIR_INPUT_KEPT_BOTH"
+                                                                            : "WEIR_INPUT_KEPT_WEIGHT or _BOTH");
+    if (call->given[place].other)
+        return guarded_call_blame(call, error, "reads bytes of %s for %s that %s has not written", place_names[place],
+                                  result, place == PLACE_SAVED ? "forward" : "backward_input");
+    return guarded_call_blame(call, error, "reads %s for %s before it has written there: it begins as anything",
+                              place_names[place], result);
+}
+
+// Which filling it was that changed a result.
+static bool blame_filling(struct guarded_call *call, enum place changed, struct error *error)
+{
+    char size[PLACE_SIZE_WORDS];
+    uint64_t byte;
+    for (enum place place = 0; place < PLACES; place++) {
+        if (!call->given[place].is_there)
+            continue;
+        struct trial inner = usual_trial(), around = inner;
+        inner.inner[place] = number_fill(call, place);
+        around.around[place] = FILL_ELSEWHERE;
+        if (!run(call, &inner, error))
+            return false;
+        const enum place by_inner = find_difference(call, &inner, &byte);
+        if (by_inner != PLACES)
+            return blame_inner(call, place, place_names[by_inner], error);
+        if (!run(call, &around, error))
+            return false;
+        if (find_difference(call, &around, &byte) != PLACES)
+            return guarded_call_blame(call, error, "reads memory around %s",
+                                      guarded_call_size(call, place, size));
+    }
+    return guarded_call_blame(call, error, "reads memory for %s that has no meaning to it", place_names[changed]);
+}
+
+bool guarded_call_check(struct guarded_call *call, struct error *error)
+{
+    struct trial base = usual_trial(), next = base;
+    const struct trial other = other_trial(call);
+    uint64_t byte;
+    if (!run(call, &base, error))
+        return false;
+    keep_results(call, 0);
+    if (!repeats(call, &base, "when it is called again with the same data", error))
+        return false;
+    next.micro_batch = 1;
+    base.without_loss = true;
+    if (call->forward && !run(call->forward, &next, error))
+        return false;
+    if (!repeats(call, &base, "after a forward of another micro-batch: what a layer keeps behind self must not matter",
+                 error))
+        return false;
+    if (!run(call, &other, error))
+        return false;
+    keep_results(call, 1);
+    const enum place changed = find_difference(call, &other, &byte);
+    return changed == PLACES || blame_filling(call, changed, error);
+}
+
+bool guarded_call_left_out(const struct guarded_call *call, enum place place, uint64_t *first, uint64_t *end)
+{
+    const unsigned char *one = call->results[0][place], *two = call->results[1][place];
+    const uint64_t bytes = call->fences[place].bytes;
+    uint64_t i = 0;
+    while (i < bytes && !(one[i] == FILL_NAN && two[i] == FILL_RESULT))
+        i++;
+    *first = i;
+    while (i < bytes && one[i] == FILL_NAN && two[i] == FILL_RESULT)
+        i++;
+    *end = i;
+    return *first < bytes;
+}
+
+// --- life ----------------------------------------------------------------------------
+
+bool guarded_call_create(struct guarded_call *call, const uint64_t bytes[PLACES], struct error *error)
+{
+    for (enum place place = 0; place < PLACES; place++) {
+        const struct given *given = &call->given[place];
+        assert(given->content_bytes <= bytes[place]);
+        if (given->is_there && !fence_create(&call->fences[place], bytes[place], error))
+            return false;
+        for (int i = 0; i < 2 && given->is_result; i++)
+            if (!(call->results[i][place] = malloc(bytes[place] + 1)))
+                return error_no_memory(error, "what a layer has computed");
+    }
+    return true;
+}
+
+void guarded_call_clear(struct guarded_call *call)
+{
+    for (enum place place = 0; place < PLACES; place++) {
+        fence_clear(&call->fences[place]);
+        free(call->results[0][place]);
+        free(call->results[1][place]);
+    }
+    *call = (struct guarded_call){ .layer = NULL };
+}
