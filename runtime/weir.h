@@ -19,7 +19,8 @@
 // for as long as the object made from them. A pointer that a function returns is
 // yours, to be given to the _free() of its kind, which accepts NULL; that of a text
 // is weir_text_free(), or free(). Of a struct of options, fields that are 0 or NULL
-// mean what is usual.
+// mean what is usual, and NULL for all of it means that of every field; where one of
+// them says "needed", the error names the field: `planning.schedule is needed: ...`.
 //
 // Documents (docs/formats) are read from a text of `length` bytes; `name` is what
 // errors call it (NULL: "the text"). They are written as a text that ends in a NUL.
@@ -79,10 +80,16 @@ enum weir_input_kept { WEIR_INPUT_KEPT_NONE, WEIR_INPUT_KEPT_WEIGHT, WEIR_INPUT_
 //     input_gradient                writes            writes     NULL for the first layer of the model
 //     held                          writes   reads               begins with the output's gradient,
 //                                                                which is there already when I begins
-//     gradients                              adds     adds       of the parameters, over micro-batches
+//     gradients                              adds     adds       of the parameters, floats
 //     tied_parameters, tied_gradients: the same of the layer that this one is tied to
 //     workspace            scratch  scratch  scratch  scratch
 //     loss                 writes                                where the layer computes it
+//
+// Gradients are sums over the micro-batches of an update, and nobody divides them: under schedules that flush, over all
+// of an iteration, on whatever replica or copy; under asynchronous ones over those that a stage runs from one update to
+// the next (where replicas, or the end of a run, make them others, they are scaled to as many). The layer that computes
+// the loss divides the gradient it gives (input_gradient) by their number, if they are to be those of the mean. `loss`
+// is the micro-batch's own; struct weir_result has the mean of them.
 struct weir_pass {
     void *queue;          // of the device; layers that compute at once, in C, need not look at it
     uint64_t step;
@@ -113,8 +120,8 @@ struct weir_range {
 // never for the same layer and copy: what a layer keeps behind `self` from call to
 // call it keeps per copy.
 struct weir_layer {
-    const char *name;  // unique in the model
-    const char *kind;  // what it is, for people
+    const char *name;  // needed, unique in the model
+    const char *kind;  // needed: what it is, for people
     uint64_t parameter_bytes;
     uint64_t output_bytes;              // what it hands on, per micro-batch
     uint64_t saved_bytes;               // kept from F until B or I, without the input
@@ -131,12 +138,13 @@ struct weir_layer {
     // the gradients of both are added up before an update. NULL: none.
     const struct weir_layer *tied;
     void *self;
+    // Needed, all three; where there is nothing to do, one that returns true.
     bool (*forward)(void *self, const struct weir_pass *pass, struct weir_error *error);
     bool (*backward_input)(void *self, const struct weir_pass *pass, struct weir_error *error);
     bool (*backward_weight)(void *self, const struct weir_pass *pass, struct weir_error *error);
     // Both at once, with the very result of I and then W. NULL: Weir calls these two.
     bool (*backward)(void *self, const struct weir_pass *pass, struct weir_error *error);
-    // Writes the first parameters, the same each time.
+    // Writes the first parameters, the same each time. NULL: they begin as zeroes.
     bool (*initialize)(void *self, void *queue, void *parameters, struct weir_error *error);
 };
 
@@ -176,7 +184,7 @@ struct weir_measuring {
     uint64_t repeats;      // samples of each time, at least 20
 };
 
-// Runs the layers on this machine, on buffers that begin as zeroes, and measures.
+// Runs the layers on this machine, on buffers that begin as zeroes, and measures. `measuring` may be NULL.
 struct weir_profile *weir_profile_layers(const struct weir_layer *layers, size_t count,
                                          const struct weir_measuring *measuring, struct weir_error *error);
 struct weir_profile *weir_profile_load(const char *path, struct weir_error *error);
@@ -206,9 +214,9 @@ struct weir_pin {
 };
 
 struct weir_planning {
-    const char *cluster;     // a line: "4 devices, 80GiB, 300GB/s 3us"; a file; or a document's text
-    const char *schedule;    // any that `weir schedule` lists: "gpipe", "1f1b", "zb-h1", ...
-    uint32_t micro_batches;  // of an iteration
+    const char *cluster;     // needed; a line: "4 devices, 80GiB, 300GB/s 3us"; a file; or a document's text
+    const char *schedule;    // needed; any that `weir schedule` lists: "gpipe", "1f1b", "zb-h1", ...
+    uint32_t micro_batches;  // needed; of an iteration
     uint32_t ranks;          // usual: those of `replicas` or `devices`, or else one per device of the cluster
     const char *optimizer;   // "sgd" (usual), "momentum", "adamw"; for planning alone "adam", "lamb", ... as well
     uint32_t chunks;         // stages on each rank; usual: as the schedule has it
@@ -282,7 +290,7 @@ char *weir_second_opinion(const struct weir_plan *plan, const struct weir_profil
                           const struct weir_watch *watch, struct weir_error *error);
 
 struct weir_sweeping {
-    const char *cluster;           // as of struct weir_planning
+    const char *cluster;           // needed, as of struct weir_planning
     const char *const *schedules;  // usual: all that train, and "search"
     size_t schedule_count;
     struct weir_numbers ranks;          // usual: the cluster's devices
@@ -304,8 +312,8 @@ bool weir_sweep(const struct weir_profile *profile, const struct weir_sweeping *
 // --- schedules: what each rank does, in which order ----------------------------------
 
 struct weir_generating {
-    const char *name;               // any that `weir schedule` lists
-    uint32_t ranks, micro_batches;
+    const char *name;               // needed; any that `weir schedule` lists
+    uint32_t ranks, micro_batches;  // needed
     uint32_t chunks;                // stages on each rank; usual: as the schedule has it
     uint32_t splits;                // of each sequence (seq1f1b)
     struct weir_numbers replicas;   // ranks of each stage, which add up to `ranks`; usual: one each
@@ -357,11 +365,11 @@ struct weir_simulation *weir_schedule_simulate(const struct weir_schedule *sched
                                                struct weir_error *error);
 
 struct weir_searching {
-    uint32_t ranks, micro_batches;
+    uint32_t ranks, micro_batches;  // needed
     uint32_t chunks;          // stages on each rank; usual: 1, 2 in a V, 4 in a wave
     const char *placement;    // "one-way" (usual), "v", "wave"
     const char *objective;    // "span" (usual): a rank's own first start to last end; "makespan": of all ranks
-    struct weir_pricing pricing;  // its cluster is not used
+    struct weir_pricing pricing;  // its costs are needed, its cluster is not used
     uint64_t memory_bytes;    // of each rank; usual: as much as it takes
     uint64_t budget;          // units of work; usual: a few seconds' worth
     const struct weir_watch *watch;
@@ -413,7 +421,7 @@ void weir_simulation_free(struct weir_simulation *simulation);
 
 // A run, as a profiler has recorded it: docs/formats/trace.md.
 struct weir_traces {
-    const char *const *files;  // of PyTorch's profiler or of Weir, packed by gzip or not: of all ranks, or a file each
+    const char *const *files;  // needed; of PyTorch's profiler or Weir, packed by gzip or not: of all ranks, or of each
     size_t count;
     bool has_iteration;
     uint32_t iteration;        // which, from 0; usual, without has_iteration: the last that is whole
@@ -455,7 +463,7 @@ struct weir_running {
     bool pin;              // each rank's thread to a core of its own
 };
 
-// A thread per rank of the plan, and all memory. Plan and layers must outlive it.
+// A thread per rank of the plan, and all memory. Plan and layers must outlive it. `running` may be NULL.
 struct weir_runtime *weir_runtime_create(const struct weir_plan *plan, const struct weir_layer *layers, size_t count,
                                          const struct weir_running *running, struct weir_error *error);
 void weir_runtime_free(struct weir_runtime *runtime);

@@ -15,9 +15,9 @@ struct weir_comparison {
 
 static bool load(const struct weir_traces *traces, struct measured_run *run, struct error *error)
 {
-    const int64_t iteration = traces->has_iteration ? (int64_t)traces->iteration : TRACE_LAST;
-    if (traces->count == 0)
+    if (!traces || traces->count == 0)
         return error_set(error, "traces: are missing: give the file of a run, or one for each rank");
+    const int64_t iteration = traces->has_iteration ? (int64_t)traces->iteration : TRACE_LAST;
     return measured_run_load(traces->files, traces->count, iteration, run, error);
 }
 

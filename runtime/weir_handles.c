@@ -137,12 +137,12 @@ const char *document_name(const char *name)
 
 // --- options -----------------------------------------------------------------------
 
-struct cluster *given_cluster(const char *given, uint64_t memory_bytes, struct error *error)
+struct cluster *given_cluster(const char *given, const char *field, uint64_t memory_bytes, struct error *error)
 {
     const bool is_document = given && given[strspn(given, " \t\r\n")] == '{';
     struct cluster *cluster = NULL;
     if (!given)
-        error_set(error, "cluster: is missing; for instance \"2 devices, 1GiB, 10GB/s 1us\"");
+        error_set(error, "%s is needed: a line (\"2 devices, 1GiB, 10GB/s 1us\"), a file or a document's text", field);
     else
         cluster = is_document ? cluster_read(given, strlen(given), "cluster", error) : cluster_load(given, error);
     for (size_t i = 0; cluster && memory_bytes && i < cluster->device_count; i++)

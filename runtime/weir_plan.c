@@ -20,9 +20,9 @@
 static bool is_complete(const struct weir_planning *planning, struct error *error)
 {
     if (!planning->schedule)
-        return error_set(error, "schedule: is missing; for instance \"1f1b\"");
+        return error_set(error, "planning.schedule is needed: \"1f1b\", \"gpipe\", \"zb-h1\", ...");
     if (planning->micro_batches == 0)
-        return error_set(error, "micro_batches: an iteration needs at least one");
+        return error_set(error, "planning.micro_batches is needed: 1 or more in an iteration");
     return true;
 }
 
@@ -126,10 +126,12 @@ static struct plan *search(const struct weir_planning *planning, const struct pr
 struct weir_plan *weir_partition(const struct weir_profile *profile, const struct weir_planning *planning,
                                  struct weir_error *error)
 {
+    static const struct weir_planning nothing;
+    planning = planning ? planning : &nothing;
     struct error reason = { 0 };
     struct holding holding;
     struct plan *plan = NULL;
-    struct cluster *cluster = given_cluster(planning->cluster, planning->memory_bytes, &reason);
+    struct cluster *cluster = given_cluster(planning->cluster, "planning.cluster", planning->memory_bytes, &reason);
     const bool good = cluster && is_complete(planning, &reason)
         && given_holding(planning, profile->profile, &holding, &reason);
     if (good && planning->ranks > cluster->device_count)
@@ -307,8 +309,10 @@ static bool hand_best(const struct sweep *sweep, struct weir_plan **best, struct
 bool weir_sweep(const struct weir_profile *profile, const struct weir_sweeping *sweeping, struct weir_answer *answer,
                 struct weir_plan **best, struct weir_error *error)
 {
+    static const struct weir_sweeping nothing;
+    sweeping = sweeping ? sweeping : &nothing;
     struct error reason = { 0 };
-    struct cluster *cluster = given_cluster(sweeping->cluster, sweeping->memory_bytes, &reason);
+    struct cluster *cluster = given_cluster(sweeping->cluster, "sweeping.cluster", sweeping->memory_bytes, &reason);
     struct sweep *sweep = cluster ? run_sweep(sweeping, profile->profile, cluster, &reason) : NULL;
     struct text document = { 0 }, text = { 0 };
     *answer = (struct weir_answer){ NULL, NULL };

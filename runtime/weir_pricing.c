@@ -36,7 +36,8 @@ static bool set_prices(const struct weir_pricing *given, struct priced *priced, 
 {
     struct costs costs = { .rows = NULL };
     bool good = !given->costs || spread_costs(given, priced->schedule->stages, &costs, error);
-    struct cluster *cluster = good && given->cluster ? given_cluster(given->cluster, 0, error) : NULL;
+    struct cluster *cluster =
+        good && given->cluster ? given_cluster(given->cluster, "pricing.cluster", 0, error) : NULL;
     const struct pricing pricing = { given->costs ? &costs : NULL, kept_of(given), cluster };
     good = good && (cluster || !given->cluster) && priced_set(priced, &pricing, error);
     cluster_free(cluster);

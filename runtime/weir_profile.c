@@ -90,6 +90,8 @@ static struct profile *measure(struct measured_chain *chain, const struct weir_l
 struct weir_profile *weir_profile_layers(const struct weir_layer *layers, size_t count,
                                          const struct weir_measuring *measuring, struct weir_error *error)
 {
+    static const struct weir_measuring usual;
+    measuring = measuring ? measuring : &usual;
     struct error reason = { 0 };
     struct profile *profile = NULL;
     struct device *device = are_sound(layers, count, &reason) ? device_open("cpu", &reason) : NULL;

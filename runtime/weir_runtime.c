@@ -48,6 +48,8 @@ static bool open_runtime(struct weir_runtime *runtime, const struct plan *plan, 
 struct weir_runtime *weir_runtime_create(const struct weir_plan *plan, const struct weir_layer *layers, size_t count,
                                          const struct weir_running *running, struct weir_error *error)
 {
+    static const struct weir_running all_usual;
+    running = running ? running : &all_usual;
     struct error reason = { 0 };
     struct weir_runtime *runtime = calloc(1, sizeof *runtime);
     bool good = runtime || error_no_memory(&reason, "a runtime");

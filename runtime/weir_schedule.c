@@ -15,15 +15,17 @@
 static bool is_complete(const struct weir_generating *generating, struct error *error)
 {
     if (!generating->name)
-        return error_set(error, "name: is missing; for instance \"1f1b\"");
+        return error_set(error, "generating.name is needed: \"1f1b\", \"gpipe\", \"zb-h1\", ...");
     if (generating->ranks == 0 || generating->micro_batches == 0)
-        return error_set(error, "%s: a schedule needs at least one",
+        return error_set(error, "generating.%s is needed: 1 or more",
                          generating->ranks == 0 ? "ranks" : "micro_batches");
     return true;
 }
 
 struct weir_schedule *weir_schedule_generate(const struct weir_generating *generating, struct weir_error *error)
 {
+    static const struct weir_generating nothing;
+    generating = generating ? generating : &nothing;
     struct error reason = { 0 };
     const struct generate_request request = {
         .ranks = generating->ranks,
@@ -179,9 +181,10 @@ static bool request_of(const struct weir_searching *searching, struct order_requ
 {
     unsigned placement, objective;
     if (searching->ranks == 0 || searching->micro_batches == 0)
-        return error_set(error, "%s: an order needs at least one", searching->ranks == 0 ? "ranks" : "micro_batches");
+        return error_set(error, "searching.%s is needed: 1 or more", searching->ranks == 0 ? "ranks" : "micro_batches");
     if (!searching->pricing.costs)
-        return error_set(error, "costs: are missing; for instance \"18522us,18086us,9337us,601us\"");
+        return error_set(error, "searching.pricing.costs is needed: \"18522us,18086us,9337us,601us\", F, I, W and a"
+                         " message's latency, or a document's text");
     if (searching->ranks > UINT16_MAX || searching->chunks > UINT16_MAX)
         return error_set(error, "%s: is more than %d", searching->ranks > UINT16_MAX ? "ranks" : "chunks", UINT16_MAX);
     if (!given_choice(searching->placement, "placement", order_placement_names, &placement, error)
@@ -210,6 +213,8 @@ static void note(const struct order_found *from, struct weir_found *to)
 struct weir_schedule *weir_search(const struct weir_searching *searching, struct weir_found *found,
                                   struct weir_error *error)
 {
+    static const struct weir_searching nothing;
+    searching = searching ? searching : &nothing;
     struct error reason = { 0 };
     struct order_request request;
     struct order_found result = { .schedule = NULL };

@@ -370,10 +370,12 @@ static void what_is_missing_in_a_plan_is_named(void **state)
         int code;
         const char *sentence;
     } rows[] = {
-        { { 0 }, 2, "cluster: is missing; for instance \"2 devices, 1GiB, 10GB/s 1us\"" },
-        { { .cluster = "2 devices, 1MiB, 10GB/s 1us" }, 2, "schedule: is missing; for instance \"1f1b\"" },
+        { { 0 }, 2,
+          "planning.cluster is needed: a line (\"2 devices, 1GiB, 10GB/s 1us\"), a file or a document's text" },
+        { { .cluster = "2 devices, 1MiB, 10GB/s 1us" }, 2,
+          "planning.schedule is needed: \"1f1b\", \"gpipe\", \"zb-h1\", ..." },
         { { .cluster = "2 devices, 1MiB, 10GB/s 1us", .schedule = "1f1b" }, 2,
-          "micro_batches: an iteration needs at least one" },
+          "planning.micro_batches is needed: 1 or more in an iteration" },
         { { .cluster = "2 devices, 1MiB, 10GB/s 1us", .schedule = "1f1b", .micro_batches = 2, .optimizer = "lion" },
           2, "optimizer: \"lion\" is none of sgd, momentum, adamw, adam, lamb, lars, adafactor, adam8bit, sgd-master, "
              "momentum-master, adamw-master" },
@@ -387,11 +389,38 @@ static void what_is_missing_in_a_plan_is_named(void **state)
         assert_int_equal(error.code, rows[i].code);
     }
     struct weir_error error = { 0 };
+    assert_null(weir_partition(profile, NULL, &error));
+    assert_error(error, rows[0].sentence);
+    error = (struct weir_error){ 0 };
     const struct weir_planning tiny = { .cluster = "2 devices, 1KiB, 10GB/s 1us", .schedule = "1f1b",
                                         .micro_batches = 2 };
     assert_null(weir_partition(profile, &tiny, &error));
     assert_int_equal(error.code, 1);  // done, and the answer is no
     weir_profile_free(profile);
+}
+
+// Options of which nothing is needed may be left away: what is usual then is as usual.
+static void options_may_be_left_away(void **state)
+{
+    (void)state;
+    struct weir_layer layers[LAYERS];
+    struct weir_error error = { 0 };
+    struct weir_result result[2];
+    fill(layers);
+    struct weir_profile *profile = weir_profile_layers(layers, LAYERS, NULL, &error);
+    assert_good(profile, error);
+    weir_profile_free(profile);
+    struct weir_plan *plan = plan_of(layers, "1f1b");
+    for (int i = 0; i < 2; i++) {
+        struct weir_runtime *runtime =
+            weir_runtime_create(plan, layers, LAYERS, i == 0 ? NULL : &(struct weir_running){ .rate = 0.001f }, &error);
+        assert_good(runtime, error);
+        for (int step = 0; step < 3; step++)
+            assert_good(weir_runtime_step(runtime, &result[i], &error), error);
+        weir_runtime_free(runtime);
+    }
+    assert_true(result[0].loss == result[1].loss);
+    weir_plan_free(plan);
 }
 
 static void a_layers_error_comes_back_from_the_step(void **state)
@@ -442,6 +471,7 @@ int main(void)
         cmocka_unit_test(the_rate_is_that_of_the_steps_to_come),
         cmocka_unit_test(documents_go_to_files_and_back),
         cmocka_unit_test(what_is_missing_in_a_plan_is_named),
+        cmocka_unit_test(options_may_be_left_away),
         cmocka_unit_test(a_layers_error_comes_back_from_the_step),
         cmocka_unit_test(a_plan_of_other_layers_is_refused),
         TEST_ROW(unsound_layers_are_refused, &unsound_rows[0]),

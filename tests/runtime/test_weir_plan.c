@@ -83,7 +83,7 @@ struct refusal_row {
 
 static struct refusal_row refusal_rows[] = {
     { "a_cluster_is_needed", { .schedule = "1f1b", .micro_batches = 4 }, 2,
-      "cluster: is missing; for instance \"2 devices, 1GiB, 10GB/s 1us\"" },
+      "planning.cluster is needed: a line (\"2 devices, 1GiB, 10GB/s 1us\"), a file or a document's text" },
     { "a_clusters_document_is_read_strictly", { .cluster = " {}", .schedule = "1f1b", .micro_batches = 4 }, 2,
       "cluster: format: is missing" },
     { "shards_have_names", { .cluster = "2 devices, 1MiB, 10GB/s 1us", .schedule = "1f1b", .micro_batches = 4,
@@ -363,6 +363,10 @@ static void a_sweep_has_its_best_plan(void **state)
     assert_good(weir_sweep(profile, &sweeping, &answer, NULL, &error), error);
     weir_answer_clear(&answer);
     sweeping.optimizer = "lion";
+    assert_false(weir_sweep(profile, NULL, &answer, &best, &error));
+    assert_error(error, "sweeping.cluster is needed: a line (\"2 devices, 1GiB, 10GB/s 1us\"), a file or a document's"
+                 " text");
+    error = (struct weir_error){ 0 };
     assert_false(weir_sweep(profile, &sweeping, &answer, &best, &error));
     assert_int_equal(error.code, 2);
     assert_null(answer.document);

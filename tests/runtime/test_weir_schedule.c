@@ -52,9 +52,9 @@ static void what_no_schedule_can_be_is_refused(void **state)
         struct weir_generating generating;
         const char *sentence;
     } rows[] = {
-        { { .ranks = 2, .micro_batches = 2 }, "name: is missing; for instance \"1f1b\"" },
-        { { .name = "1f1b", .micro_batches = 2 }, "ranks: a schedule needs at least one" },
-        { { .name = "1f1b", .ranks = 2 }, "micro_batches: a schedule needs at least one" },
+        { { .ranks = 2, .micro_batches = 2 }, "generating.name is needed: \"1f1b\", \"gpipe\", \"zb-h1\", ..." },
+        { { .name = "1f1b", .micro_batches = 2 }, "generating.ranks is needed: 1 or more" },
+        { { .name = "1f1b", .ranks = 2 }, "generating.micro_batches is needed: 1 or more" },
         { { .name = "1f2b", .ranks = 2, .micro_batches = 2 }, NULL },
         { { .name = "zb-v", .ranks = 3, .micro_batches = 6, .replicas = { replicas, 2 } }, NULL },
         { { .name = "1f1b", .ranks = UINT32_MAX, .micro_batches = UINT32_MAX }, NULL },
@@ -67,6 +67,9 @@ static void what_no_schedule_can_be_is_refused(void **state)
             assert_error(error, rows[i].sentence);
     }
     struct weir_error error = { 0 };
+    assert_null(weir_schedule_generate(NULL, &error));
+    assert_error(error, "generating.name is needed: \"1f1b\", \"gpipe\", \"zb-h1\", ...");
+    error = (struct weir_error){ 0 };
     assert_null(weir_schedule_read("0F0,1B", 6, "half.csv", &error));
     assert_true(error.code == 2 && strncmp(error.text, "half.csv:", 9) == 0);
     struct weir_schedule *schedule = generated("1f1b", 2, 2);
@@ -279,9 +282,11 @@ static void a_search_that_cannot_be_is_refused(void **state)
         int code;
         const char *sentence;
     } rows[] = {
-        { { .micro_batches = 2 }, 2, "ranks: an order needs at least one" },
-        { { .ranks = 2 }, 2, "micro_batches: an order needs at least one" },
-        { { .ranks = 2, .micro_batches = 2 }, 2, "costs: are missing; for instance \"18522us,18086us,9337us,601us\"" },
+        { { .micro_batches = 2 }, 2, "searching.ranks is needed: 1 or more" },
+        { { .ranks = 2 }, 2, "searching.micro_batches is needed: 1 or more" },
+        { { .ranks = 2, .micro_batches = 2 }, 2,
+          "searching.pricing.costs is needed: \"18522us,18086us,9337us,601us\", F, I, W and a message's latency, or a"
+          " document's text" },
         { { .ranks = 2, .micro_batches = 2, .pricing.costs = "1,1,1,0", .placement = "w" }, 2,
           "placement: \"w\" is none of one-way, v, wave" },
         { { .ranks = 2, .micro_batches = 2, .pricing.costs = "1,1,1,0", .objective = "joy" }, 2,
@@ -297,6 +302,9 @@ static void a_search_that_cannot_be_is_refused(void **state)
         if (rows[i].sentence)
             assert_error(error, rows[i].sentence);
     }
+    struct weir_error error = { 0 };
+    assert_null(weir_search(NULL, NULL, &error));
+    assert_error(error, rows[0].sentence);
 }
 
 int main(void)
