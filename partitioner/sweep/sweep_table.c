@@ -86,12 +86,16 @@ static void explain_only_simulated(const struct sweep *sweep, struct text *text)
 
 static void name_row(const struct sweep_row *row, struct text *text)
 {
-    if (sweep_is_order(row))
-        text_add(text, "an order that `weir schedule search` finds for the cuts of %s and %u micro-batches",
-                 row->chunks == 1 ? "zb-h1" : "zb-v", row->micro_batches);
-    else
-        text_add(text, "--schedule %s --ranks %u --chunks %u --micro-batches %u", row->schedule, row->ranks,
-                 row->chunks, row->micro_batches);
+    if (sweep_is_order(row)) {
+        text_add(text, "an order searched for the cuts of %s and ", row->chunks == 1 ? "zb-h1" : "zb-v");
+    } else {
+        text_add(text, "schedule %s, ", row->schedule);
+        text_add_count(text, row->ranks, "rank", "ranks");
+        text_add(text, ", ");
+        text_add_count(text, row->chunks, "chunk", "chunks");
+        text_add(text, ", ");
+    }
+    text_add_count(text, row->micro_batches, "micro-batch", "micro-batches");
 }
 
 static void print_suggestion(const struct sweep_row *row, const char *what, struct text *text)

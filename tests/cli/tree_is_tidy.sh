@@ -32,9 +32,9 @@ if ! grep -o '#include "partitioner/[^"]*"' -r partitioner --include='*.[ch]' |
     fault "folders of partitioner/ use each other in a circle: $(cat "$links")"
 fi
 
-# What a library says it also says to Python, where there are no options; but for tables, which say what to ask the
-# command for, and for plans by hand, which only the command takes.
-tables='explain/(nearest|what_if)|sweep/(sweep_table|plan_front_table)|evaluate/handmade'
+# What a library says it also says to Python, where there are no options; but for tables that only the command prints,
+# which say what to ask it for, and for plans by hand, which only it takes.
+tables='explain/(nearest|what_if)|sweep/plan_front_table|evaluate/handmade'
 grep -rnE '^[^/]*"[^"]*--[a-z]' common profiler schedules partitioner runtime --include='*.c' |
     grep -vE "^partitioner/($tables)\.c:" > "$links" || true
 [ ! -s "$links" ] || fault "sentences of a library name options of the command: $(cat "$links")"

@@ -359,10 +359,10 @@ static void what_is_suggested_can_be_run(void **state)
     assert_non_null(strstr(table.data, "\n*mx seq1f1b "));
     assert_non_null(strstr(table.data, "\nx simulated, but not run: seq1f1b passes sequences in parts, which the layers"
                                        " must be able to take.\n"
-                                       "Best: --schedule zb-h1 --ranks 4 --chunks 1 --micro-batches 8, 100 ns per"
-                                       " micro-batch in 1.00 KiB.\n"
-                                       "Quicker, but only simulated: --schedule seq1f1b --ranks 4 --chunks 1"
-                                       " --micro-batches 8, 75 ns per micro-batch in 2.00 KiB.\n"));
+                                       "Best: schedule zb-h1, 4 ranks, 1 chunk, 8 micro-batches, 100 ns per micro-batch"
+                                       " in 1.00 KiB.\n"
+                                       "Quicker, but only simulated: schedule seq1f1b, 4 ranks, 1 chunk,"
+                                       " 8 micro-batches, 75 ns per micro-batch in 2.00 KiB.\n"));
     text_clear(&table);
     sweep.rows[2].found.outcome = sweep.rows[1].found.outcome = SWEEP_DOES_NOT_FIT;
     assert_null(sweep_best_run(&sweep));
@@ -385,7 +385,7 @@ static void rows_are_printed_for_people_and_programs(void **state)
     sweep_write_csv(sweep, &lines);
     assert_non_null(strstr(table.data, "of 2 requests 1 fit, 0 do not fit, 1 cannot be\n"));
     assert_non_null(strstr(table.data, "x simulated, but not run: seq1f1b passes sequences in parts, "));
-    assert_non_null(strstr(table.data, "Best, but only simulated: --schedule seq1f1b --ranks 4 --chunks 1 --micro-batches 4, "));
+    assert_non_null(strstr(table.data, "Best, but only simulated: schedule seq1f1b, 4 ranks, 1 chunk, 4 micro-batches, "));
     assert_non_null(strstr(lines.data, "\nseq1f1b,flush,flushing,4,1,4,planned,"));
     assert_non_null(strstr(lines.data, "\ndualpipe,flush,flushing,4,1,4,refused,0,0,0,0,0,0,0.000000,0,0,0,0,0,\"dualpipe needs"
                                        " an even number of micro-batches, at least two for each rank: 8, not 4\"\n"));
