@@ -137,16 +137,20 @@ static struct ends workspace_of(const struct chain *chain, const struct stage_pa
 
 // --- calls -------------------------------------------------------------------------
 
-typedef bool (*layer_function)(void *self, const struct weir_pass *pass, struct weir_error *error);
+bool chain_call_layer(const struct weir_layer *layer, layer_function function, const struct weir_pass *pass,
+                      struct error *error)
+{
+    struct weir_error trouble = { 0 };
+    if (function(layer->self, pass, &trouble))
+        return true;
+    const bool known = trouble.code >= ERROR_ANSWER && trouble.code <= ERROR_MACHINE;
+    return error_set_kind(error, known ? (enum error_kind)trouble.code : ERROR_MACHINE, "layer %s: %s", layer->name,
+                          trouble.text[0] ? trouble.text : "failed without a reason");
+}
 
 static bool call(const struct placed *link, layer_function function, const struct weir_pass *pass, struct error *error)
 {
-    struct weir_error trouble = { 0 };
-    if (function(link->layer->self, pass, &trouble))
-        return true;
-    const bool known = trouble.code >= ERROR_ANSWER && trouble.code <= ERROR_MACHINE;
-    return error_set_kind(error, known ? (enum error_kind)trouble.code : ERROR_MACHINE, "layer %s: %s",
-                          link->layer->name, trouble.text[0] ? trouble.text : "failed without a reason");
+    return chain_call_layer(link->layer, function, pass, error);
 }
 
 static struct weir_pass pass_of(const struct placed *link, const struct stage_pass *pass)

@@ -37,6 +37,11 @@ void chain_free(struct chain *chain);
 // The stage, which lives as long as the chain.
 const struct stage *chain_stage(const struct chain *chain);
 
+// Calls one of a layer's functions; what goes wrong has the layer's name in front.
+typedef bool (*layer_function)(void *self, const struct weir_pass *pass, struct weir_error *error);
+bool chain_call_layer(const struct weir_layer *layer, layer_function function, const struct weir_pass *pass,
+                      struct error *error);
+
 // Whether the stage has the parameters of a layer, its own or a copy, and where within its weights.
 bool chain_find_parameters(const struct chain *chain, const struct weir_layer *layer, uint64_t *offset);
 

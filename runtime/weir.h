@@ -482,6 +482,25 @@ bool weir_runtime_step(struct weir_runtime *runtime, struct weir_result *result,
 
 void weir_runtime_set_rate(struct weir_runtime *runtime, float rate);
 
+struct weir_training {
+    uint64_t steps;                             // needed: how many to make from here
+    float (*rate)(void *self, uint64_t step);   // of learning in a step, from 0 of the runtime's first; NULL: as it is
+    // Told behind every step; false ends the training well, with this step. NULL: nobody asks.
+    bool (*after)(void *self, uint64_t step, const struct weir_result *result);
+    void *self;
+};
+
+// Steps, one after the other. Within `after` the runtime may be read, written and evaluated. `last`, which may be NULL,
+// receives the result of the last step.
+bool weir_runtime_train(struct weir_runtime *runtime, const struct weir_training *training, struct weir_result *last,
+                        struct weir_error *error);
+
+// Forward alone with the newest parameters, on this thread, a layer after the other in memory of its own for the
+// largest: the loss of each of so many micro-batches into `losses`, and no update. Layers find held-out data as they
+// find any, by `step`: give them one that training does not reach.
+bool weir_runtime_evaluate(const struct weir_runtime *runtime, uint64_t step, uint32_t micro_batches, float *losses,
+                           struct weir_error *error);
+
 // Of the last step: the loss of each micro-batch (borrowed until the next step), and
 // when everything happened, as Chrome trace events.
 const float *weir_runtime_losses(const struct weir_runtime *runtime, uint32_t *count);
@@ -489,6 +508,14 @@ char *weir_runtime_trace(const struct weir_runtime *runtime, struct weir_error *
 
 // Copies a layer's newest parameters into parameter_bytes of the host's memory.
 bool weir_runtime_read(const struct weir_runtime *runtime, uint32_t layer, void *parameters,
+                       struct weir_error *error);
+
+// The same the other way, between two steps, to every rank that has the layer. What the optimizer keeps of it stays.
+bool weir_runtime_write(struct weir_runtime *runtime, uint32_t layer, const void *parameters,
+                        struct weir_error *error);
+
+// Which layer is called so. Code 2 where none is.
+bool weir_runtime_find(const struct weir_runtime *runtime, const char *name, uint32_t *layer,
                        struct weir_error *error);
 
 #ifdef __cplusplus

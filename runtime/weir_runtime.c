@@ -1,7 +1,8 @@
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
-#include "runtime/pipeline.h"
+#include "runtime/forward_losses.h"
 #include "runtime/weir_handles.h"
 
 struct weir_runtime {
@@ -92,6 +93,38 @@ void weir_runtime_set_rate(struct weir_runtime *runtime, float rate)
     session_set_rate(runtime->pipeline->session, rate);
 }
 
+bool weir_runtime_train(struct weir_runtime *runtime, const struct weir_training *training, struct weir_result *last,
+                        struct weir_error *error)
+{
+    struct session *session = runtime->pipeline->session;
+    struct error missing = { 0 };
+    struct weir_result result;
+    bool goes_on = true;
+    if (!training || training->steps == 0) {
+        error_set(&missing, "training.steps is needed: 1 or more");
+        return tell(error, &missing);
+    }
+    for (uint64_t i = 0; goes_on && i < training->steps; i++) {
+        const uint64_t step = session_steps(session);
+        if (training->rate)
+            session_set_rate(session, training->rate(training->self, step));
+        if (!weir_runtime_step(runtime, &result, error))
+            return false;
+        if (last)
+            *last = result;
+        goes_on = !training->after || training->after(training->self, step, &result);
+    }
+    return true;
+}
+
+bool weir_runtime_evaluate(const struct weir_runtime *runtime, uint64_t step, uint32_t micro_batches, float *losses,
+                           struct weir_error *error)
+{
+    struct error reason = { 0 };
+    return forward_losses(runtime->pipeline, runtime->device, step, micro_batches, losses, &reason)
+        || tell(error, &reason);
+}
+
 const float *weir_runtime_losses(const struct weir_runtime *runtime, uint32_t *count)
 {
     *count = runtime->pipeline->schedule->micro_batches;
@@ -123,4 +156,24 @@ bool weir_runtime_read(const struct weir_runtime *runtime, uint32_t layer, void 
     return pipeline_read_parameters(runtime->pipeline, layer, 0, runtime->layers[layer].parameter_bytes, parameters,
                                     &reason)
         || tell(error, &reason);
+}
+
+bool weir_runtime_write(struct weir_runtime *runtime, uint32_t layer, const void *parameters, struct weir_error *error)
+{
+    struct error reason = { 0 };
+    assert(layer < runtime->layer_count);
+    return pipeline_write_part(runtime->pipeline, layer, 0, parameters, &reason) || tell(error, &reason);
+}
+
+bool weir_runtime_find(const struct weir_runtime *runtime, const char *name, uint32_t *layer, struct weir_error *error)
+{
+    struct error reason = { 0 };
+    for (uint32_t l = 0; l < runtime->layer_count; l++) {
+        if (strcmp(runtime->layers[l].name, name) == 0) {
+            *layer = l;
+            return true;
+        }
+    }
+    error_set(&reason, "name: no layer of the runtime's %zu is called \"%.100s\"", runtime->layer_count, name);
+    return tell(error, &reason);
 }

@@ -261,6 +261,197 @@ static void the_rate_is_that_of_the_steps_to_come(void **state)
     weir_plan_free(plan);
 }
 
+// --- training, held against a plain loop ---------------------------------------------
+
+// Others for each step and micro-batch.
+static bool changing_data_forward(void *self, const struct weir_pass *pass, struct weir_error *error)
+{
+    (void)self;
+    (void)error;
+    for (int i = 0; i < ROWS; i++)
+        ((float *)pass->output)[i] = (float)((i + pass->step * 5 + pass->micro_batch * 3) % 7) / 4 - 0.5f;
+    return true;
+}
+
+// The same layers, one micro-batch after the other, in memory of their own.
+struct plain {
+    struct weir_layer layers[LAYERS];
+    float parameters[LAYERS], gradients[LAYERS], values[LAYERS][ROWS], slopes[LAYERS][ROWS];
+};
+
+static void begin_plain(struct plain *plain)
+{
+    *plain = (struct plain){ .parameters = { 0, 0.5f, 0.5f, 0.5f, 0 } };
+    fill(plain->layers);
+    plain->layers[0].forward = changing_data_forward;
+}
+
+static float plain_loss(struct plain *plain, uint64_t step, uint32_t micro_batch)
+{
+    float loss = 0;
+    for (int l = 0; l < LAYERS; l++)
+        assert_true(plain->layers[l].forward(plain->layers[l].self, &(struct weir_pass){
+            .step = step, .micro_batch = micro_batch, .parameters = &plain->parameters[l],
+            .input = l > 0 ? plain->values[l - 1] : NULL, .output = plain->values[l], .loss = &loss }, NULL));
+    return loss;
+}
+
+static void plain_step(struct plain *plain, uint64_t step, float rate)
+{
+    memset(plain->gradients, 0, sizeof plain->gradients);
+    for (uint32_t i = 0; i < 4; i++) {
+        plain_loss(plain, step, i);
+        for (int l = LAYERS - 1; l > 0; l--) {
+            const struct weir_pass pass = { .parameters = &plain->parameters[l], .gradients = &plain->gradients[l],
+                                            .input = plain->values[l - 1], .output_gradient = plain->slopes[l],
+                                            .input_gradient = plain->slopes[l - 1], .held = plain->slopes[l] };
+            assert_true(plain->layers[l].backward_input(NULL, &pass, NULL));
+            assert_true(plain->layers[l].backward_weight(NULL, &pass, NULL));
+        }
+    }
+    for (int l = 1; l < LAYERS - 1; l++)
+        plain->parameters[l] -= rate * plain->gradients[l];
+}
+
+static void is_as_plain(const struct weir_runtime *runtime, const struct plain *plain)
+{
+    struct weir_error error = { 0 };
+    for (uint32_t l = 1; l < LAYERS - 1; l++) {
+        float parameter = 0;
+        assert_good(weir_runtime_read(runtime, l, &parameter, &error), error);
+        assert_memory_equal(&parameter, &plain->parameters[l], sizeof parameter);
+    }
+}
+
+// Powers of two: the product with a gradient is exact, however it is subtracted.
+static float falling_rate(void *self, uint64_t step)
+{
+    (void)self;
+    return 0.03125f / (float)(1u << step / 2);
+}
+
+// What is told behind each step, and compared there.
+struct watched {
+    struct weir_runtime *runtime;
+    struct plain *plain;
+    uint64_t told, ends;
+};
+
+enum { HELD_OUT = 1000 };
+
+static bool compare_step(void *self, uint64_t step, const struct weir_result *result)
+{
+    struct watched *watched = self;
+    struct weir_error error = { 0 };
+    float losses[3];
+    assert_int_equal(step, watched->told++);
+    assert_true(result->loss > 0);
+    plain_step(watched->plain, step, falling_rate(NULL, step));
+    is_as_plain(watched->runtime, watched->plain);
+    assert_good(weir_runtime_evaluate(watched->runtime, HELD_OUT, 3, losses, &error), error);
+    for (uint32_t i = 0; i < 3; i++) {
+        const float loss = plain_loss(watched->plain, HELD_OUT, i);
+        assert_memory_equal(&losses[i], &loss, sizeof loss);
+    }
+    return watched->told < watched->ends;
+}
+
+static float rate_of_watched(void *self, uint64_t step)
+{
+    assert_int_equal(step, ((struct watched *)self)->told);
+    return falling_rate(NULL, step);
+}
+
+static void training_and_evaluation_are_a_plain_loops(void **state)
+{
+    (void)state;
+    static const char *const schedules[] = { "gpipe", "1f1b", "zb-h1" };
+    for (size_t n = 0; n < sizeof schedules / sizeof schedules[0]; n++) {
+        struct plain plain;
+        struct weir_error error = { 0 };
+        struct weir_result last = { 0 };
+        begin_plain(&plain);
+        struct weir_plan *plan = plan_of(plain.layers, schedules[n]);
+        struct weir_runtime *runtime = weir_runtime_create(plan, plain.layers, LAYERS, NULL, &error);
+        assert_good(runtime, error);
+        struct watched watched = { runtime, &plain, 0, 6 };
+        const struct weir_training training = { .steps = 4, .rate = rate_of_watched, .after = compare_step,
+                                                .self = &watched };
+        assert_good(weir_runtime_train(runtime, &training, &last, &error), error);
+        assert_int_equal(watched.told, 4);
+        assert_good(weir_runtime_train(runtime, &training, &last, &error), error);
+        assert_int_equal(watched.told, 6);  // it was ended by the sixth
+        const uint64_t allocated = last.allocated_bytes;
+        assert_good(weir_runtime_step(runtime, &last, &error), error);
+        assert_int_equal(last.allocated_bytes, allocated);  // evaluation has left none
+        assert_false(weir_runtime_train(runtime, NULL, NULL, &error));
+        assert_error(error, "training.steps is needed: 1 or more");
+        weir_runtime_free(runtime);
+        weir_plan_free(plan);
+    }
+}
+
+// In one step "b" gets other parameters than training gave it; and so does a copy, where there are two.
+static void parameters_are_written(void **state)
+{
+    (void)state;
+    static const char *const schedules[] = { "1f1b", "chimera" };
+    for (size_t n = 0; n < 2; n++) {
+        struct plain plain;
+        struct weir_error error = { 0 };
+        struct weir_result result;
+        uint32_t layer = 0;
+        begin_plain(&plain);
+        struct weir_plan *plan = plan_of(plain.layers, schedules[n]);
+        struct weir_runtime *runtime =
+            weir_runtime_create(plan, plain.layers, LAYERS, &(struct weir_running){ .rate = 0.03125f }, &error);
+        assert_good(runtime, error);
+        assert_good(weir_runtime_step(runtime, NULL, &error), error);
+        assert_good(weir_runtime_find(runtime, "b", &layer, &error), error);
+        assert_int_equal(layer, 2);
+        for (uint32_t l = 1; l < LAYERS - 1; l++)
+            assert_good(weir_runtime_read(runtime, l, &plain.parameters[l], &error), error);
+        plain.parameters[2] = 0.75f;
+        assert_good(weir_runtime_write(runtime, layer, &plain.parameters[2], &error), error);
+        is_as_plain(runtime, &plain);
+        assert_good(weir_runtime_step(runtime, &result, &error), error);
+        uint32_t count;
+        const float *losses = weir_runtime_losses(runtime, &count);
+        for (uint32_t i = 0; i < count; i++) {
+            const float loss = plain_loss(&plain, 1, i);
+            assert_memory_equal(&losses[i], &loss, sizeof loss);
+        }
+        assert_false(weir_runtime_find(runtime, "d", &layer, &error));
+        assert_error(error, "name: no layer of the runtime's 5 is called \"d\"");
+        weir_runtime_free(runtime);
+        weir_plan_free(plan);
+    }
+}
+
+// A layer that fails in an evaluation, and training that a step's failure ends.
+static void failures_end_evaluation_and_training(void **state)
+{
+    (void)state;
+    struct plain plain;
+    struct weir_error error = { 0 };
+    float loss;
+    uint64_t step = HELD_OUT;
+    begin_plain(&plain);
+    struct weir_plan *plan = plan_of(plain.layers, "1f1b");
+    plain.layers[2].self = &step;
+    struct weir_runtime *runtime = weir_runtime_create(plan, plain.layers, LAYERS, NULL, &error);
+    assert_good(runtime, error);
+    assert_false(weir_runtime_evaluate(runtime, HELD_OUT, 1, &loss, &error));
+    assert_error(error, "layer b: the lights went out");
+    assert_int_equal(error.code, 3);
+    step = 1;
+    error = (struct weir_error){ 0 };
+    assert_false(weir_runtime_train(runtime, &(struct weir_training){ .steps = 3 }, NULL, &error));
+    assert_non_null(strstr(error.text, "layer b: the lights went out"));
+    weir_runtime_free(runtime);
+    weir_plan_free(plan);
+}
+
 static void documents_go_to_files_and_back(void **state)
 {
     (void)state;
@@ -469,6 +660,9 @@ int main(void)
         cmocka_unit_test(layers_are_profiled_planned_and_trained),
         cmocka_unit_test(tied_layers_are_trained_together_and_apart),
         cmocka_unit_test(the_rate_is_that_of_the_steps_to_come),
+        cmocka_unit_test(training_and_evaluation_are_a_plain_loops),
+        cmocka_unit_test(parameters_are_written),
+        cmocka_unit_test(failures_end_evaluation_and_training),
         cmocka_unit_test(documents_go_to_files_and_back),
         cmocka_unit_test(what_is_missing_in_a_plan_is_named),
         cmocka_unit_test(options_may_be_left_away),
