@@ -201,12 +201,13 @@ static bool draw_chart(const struct given *given, const struct schedule *schedul
                                           .backward_weight_ns = schedule->splits };
     const bool good = schedule_simulate(schedule, costs, NULL, &simulation, &timeline, error);
     if (good && simulation.iteration_ns <= MOST_UNITS) {
-        uint64_t columns = CHART_COLUMNS / simulation.iteration_ns;
-        columns = columns < 1 ? 1 : columns > UNIT_COLUMNS ? UNIT_COLUMNS : columns;
         const size_t label = schedule->ranks > 100 ? LABEL_COLUMNS : schedule->ranks > 10 ? LABEL_COLUMNS - 1 : LABEL_COLUMNS - 2;
+        struct text_chart chart = picture_chart(&given->picture, given->shared.output);
+        const size_t room = chart.width > label ? chart.width - label : 1;
+        uint64_t columns = (room < CHART_COLUMNS ? room : CHART_COLUMNS) / simulation.iteration_ns;
+        columns = columns < 1 ? 1 : columns > UNIT_COLUMNS ? UNIT_COLUMNS : columns;
         text_add(text, "\nIf F, I and W%s took 1 each, and B 2 (makespan bubble %.1f %%):\n\n",
                  schedule->splits > 1 ? " of a split" : "", 100 * simulation.bubble.makespan);
-        struct text_chart chart = picture_chart(&given->picture, given->shared.output);
         chart.unit_ns = 1;
         if (!given->picture.width)
             chart.width = label + columns * simulation.iteration_ns;

@@ -112,7 +112,7 @@ def read_commands(weir):
 
 def read_exit_codes(weir):
     """(code, what it means) of every command."""
-    said = re.search(r'Exit codes: (.*)\.', ask(weir, '--help'))[1]
+    said = re.search(r'Exit codes: (.*)\.', ' '.join(ask(weir, '--help').split()))[1]
     return [tuple(one.split(' ', 1)) for one in said.split('; ')]
 
 

@@ -44,6 +44,12 @@ echo "# the same words"
 at_terminal 60 "${partition[@]}" | tr -s ' \n' '\n\n' | cmp - <(tr -s ' \n' '\n\n' < piped.txt) && echo same
 echo "# in rows, the last cell is broken"
 at_terminal 70 weir explain plan.json --profile profile.json | sed -n '/^  busiest/,/^  memory/p'
+echo "# an order's chart, in units, and the list of commands"
+for width in 60 80; do
+    LC_ALL=C at_terminal $width weir schedule 1f1b --ranks 4 --micro-batches 8 | sed -n '/^If/,$p' |
+        awk '{ if (length > most) most = length } END { print most }'
+done
+at_terminal 80 weir help | awk 'length > 80'
 echo "# a refusal"
 SAID=yes at_terminal 60 weir explain plan.json --profile plan.json; echo "exit $?"
 SAID=yes at_terminal 40 weir simulate plan.json --schedule nothing; echo "exit $?"
