@@ -130,6 +130,9 @@ def refusals(rank, plan, split, late):
     refused(lambda: verify(model, plan, random(16, 16)))
     weightless = torch.nn.Sequential(*(torch.nn.Tanh() for _ in range(4)), *pipeline_models.chain(4))
     refused(lambda: pipeline(weightless, split, random(4, 16), loss_fn=mean_square))
+    refused(lambda: pipeline(model, split if rank == 1 else plan, random(4, 16), loss_fn=mean_square))
+    mine = weir.schedule(("1f1b", "gpipe")[rank], ranks=2, micro_batches=4)
+    refused(lambda: pipeline(model, plan, random(4, 16), loss_fn=mean_square, schedule=mine))
     return said
 
 
@@ -187,9 +190,11 @@ class Stages(unittest.TestCase):
                 "2: the plan has no layer 0.0, which the model has: profile and plan this very model",
                 "2: split_at: the model has no module '7'",
                 "2: the model returns a tensor of shape (4, 16), and no loss; hand loss_fn=",
-                "2: there are no weights in front of stage 1, and PyTorch's split backward"]):
+                "2: there are no weights in front of stage 1, and PyTorch's split backward",
+                "2: rank 1 has another plan than rank 0, and all need the same",
+                "2: rank 1 has another schedule than rank 0, and all need the same"]):
             self.assertIn(wanted, line, said)
-        self.assertEqual(9, len(said))
+        self.assertEqual(11, len(said))
 
     def test_unequal_replicas_are_refused(self):
         plan = weir.Plan.from_json(json.dumps(plan_of(CHAIN, "1f1b", 2, 6)))
@@ -232,7 +237,6 @@ class Links(unittest.TestCase):
         self.assertTrue(first.startswith("3 devices, 4GiB, "), first)
         profile = weir.Profile.from_json(profile_of(CHAIN))
         self.assertEqual(3, len(weir.partition(profile, first, schedule="1f1b", micro_batches=6).document["stages"]))
-    
 
 def measured(rank):
     return links("4GiB", repeats=3)

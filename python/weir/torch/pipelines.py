@@ -1,6 +1,7 @@
 """weir.torch.pipeline: a plan becomes this rank's stages, and a step that runs them in the plan's order."""
 
 import json
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Optional, Union
 
@@ -15,7 +16,7 @@ from ..capture.profiling import as_device
 from ..capture.replay import Loss
 from ..documents import Plan, Schedule
 from .flow import cut_stages, look_at_values, take_apart
-from .pipes import Pipe, cut_pipes
+from .pipes import Pipe, as_schedule, cut_pipes
 from ..capture.errors import refusal
 from .runtime import NamedStage, make_runtime
 from .stage_module import StageModule
@@ -212,6 +213,7 @@ def pipeline(model: Any, plan: Union[Plan, str, dict], sample: Any = None, *, lo
     if not dist.is_initialized():
         raise refusal("no process group: start the ranks by torchrun and call torch.distributed.init_process_group "
                       "first")
+    _check_all_have(plan, schedule, group)
     pipes = cut_pipes(plan, schedule)
     ranks = sum(len(pipe.ranks) for pipe in pipes)
     if ranks != dist.get_world_size(group):
@@ -221,6 +223,20 @@ def pipeline(model: Any, plan: Union[Plan, str, dict], sample: Any = None, *, lo
     if sample is not None:
         made.build(sample)
     return made
+
+
+def _check_all_have(plan: Plan, schedule: Union[Schedule, str, dict, None], group: Optional[dist.ProcessGroup]) -> None:
+    """Stages of two plans may fit together by their shapes, and would then train a model that nobody has."""
+    order = "" if schedule is None else as_schedule(schedule).json()
+    mine = (zlib.crc32(plan.json().encode()), zlib.crc32(order.encode()))
+    everyones: list[Any] = [None] * dist.get_world_size(group)
+    dist.all_gather_object(everyones, mine, group=group)
+    other = next((rank for rank, theirs in enumerate(everyones) if theirs != everyones[0]), None)
+    if other is not None:
+        what = "plan" if everyones[other][0] != everyones[0][0] else "schedule"
+        raise refusal(f"rank {other} has another {what} than rank 0, and all need the same: times differ on each rank "
+                      "that measures them, so plan on one rank, and hand plan.json() on by "
+                      "torch.distributed.broadcast_object_list or a file")
 
 
 def as_plan(plan: Union[Plan, str, dict]) -> Plan:
