@@ -11,7 +11,8 @@ GPipe on the CPU, PyTorch's pipeline() and its loader of CSV. What they make of 
 A framework that this Python does not find is skipped, and says so; exits with 1 when anything
 differs. What was tried: pip install --no-deps megatron-core==0.16.1 torchtitan==0.3.0
 deepspeed==0.19.8 colossalai==0.5.0 nanotron==0.4 torchgpipe==0.0.7, what these ask for, and torch
-2.15.
+2.15. DeepSpeed and Colossal-AI are built on the spot: DS_BUILD_OPS=0, --no-build-isolation beside
+torch; Colossal-AI needs its own transformers==4.51.3, diffusers==0.29.0 and peft==0.13.2.
 """
 
 import ast
