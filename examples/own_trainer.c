@@ -1,7 +1,8 @@
 // A trainer of one's own on Weir: a small network in plain C, with nothing of
 // Weir's but its header. It has its layers checked, profiles them, plans them onto
 // two devices that are too small to keep everything, simulates the plan, trains by
-// it, and compares the weights with those of a plain loop, bit for bit.
+// it, and compares the weights with those of a plain loop, bit for bit. It is C,
+// and C++20 as well, which wants the casts.
 //
 //     data --> dense --> dense --> dense --> dense --> dense --> dense --> loss
 //     x        tanh(w x + b)                                               the mean of (y - target)^2 / 2
@@ -48,7 +49,7 @@ static bool data_forward(void *self, const struct weir_pass *pass, struct weir_e
 {
     (void)self;
     (void)error;
-    make_data(pass->step, pass->micro_batch, pass->output);
+    make_data(pass->step, pass->micro_batch, (float *)pass->output);
     return true;
 }
 
@@ -66,8 +67,8 @@ static bool dense_forward(void *self, const struct weir_pass *pass, struct weir_
 {
     (void)self;
     (void)error;
-    const float *w = pass->parameters, *b = w + WEIGHTS, *x = pass->input;
-    float *y = pass->output, *saved = pass->saved;
+    const float *w = (const float *)pass->parameters, *b = w + WEIGHTS, *x = (const float *)pass->input;
+    float *y = (float *)pass->output, *saved = (float *)pass->saved;
     for (int row = 0; row < ROWS; row++) {
         float *out = y + row * WIDTH;
         memcpy(out, b, WIDTH * sizeof *b);
@@ -90,8 +91,9 @@ static bool dense_backward_input(void *self, const struct weir_pass *pass, struc
 {
     (void)self;
     (void)error;
-    const float *w = pass->parameters, *y = pass->saved, *dy = pass->output_gradient;
-    float *dx = pass->input_gradient, *sums = sums_of(pass->held);
+    const float *w = (const float *)pass->parameters, *y = (const float *)pass->saved;
+    const float *dy = (const float *)pass->output_gradient;
+    float *dx = (float *)pass->input_gradient, *sums = sums_of(pass->held);
     for (int i = 0; i < SIZE; i++)
         sums[i] = dy[i] * (1 - y[i] * y[i]);
     for (int row = 0; row < ROWS; row++) {
@@ -109,8 +111,8 @@ static bool dense_backward_weight(void *self, const struct weir_pass *pass, stru
 {
     (void)self;
     (void)error;
-    const float *x = pass->input, *sums = sums_of(pass->held);
-    float *dw = pass->gradients, *db = dw + WEIGHTS;
+    const float *x = (const float *)pass->input, *sums = sums_of(pass->held);
+    float *dw = (float *)pass->gradients, *db = dw + WEIGHTS;
     for (int row = 0; row < ROWS; row++) {
         for (int i = 0; i < WIDTH; i++)
             for (int j = 0; j < WIDTH; j++)
@@ -126,7 +128,7 @@ static bool dense_initialize(void *self, void *queue, void *parameters, struct w
     (void)queue;
     (void)error;
     uint32_t state = (uint32_t)(uintptr_t)(*(const int *)self) * 7919u + 17;
-    float *w = parameters;
+    float *w = (float *)parameters;
     for (int i = 0; i < WEIGHTS; i++) {
         state = state * 1664525u + 1013904223u;
         w[i] = ((float)(state >> 8) / (float)(1 << 23) - 1) * 0.35f;
@@ -138,19 +140,19 @@ static bool dense_initialize(void *self, void *queue, void *parameters, struct w
 // --- the loss --------------------------------------------------------------------------
 
 // Divided once, here, by the true number of samples and numbers of a whole step.
-static const float share = 1.0f / (ROWS * MICRO_BATCHES);
+static const float share = 1.0f / (float)(ROWS * MICRO_BATCHES);
 
 static bool loss_forward(void *self, const struct weir_pass *pass, struct weir_error *error)
 {
     (void)self;
     (void)error;
-    const float *y = pass->input;
+    const float *y = (const float *)pass->input;
     float target[SIZE], sum = 0;
     make_target(pass->step, pass->micro_batch, target);
     for (int i = 0; i < SIZE; i++)
         sum += (y[i] - target[i]) * (y[i] - target[i]) / 2;
     if (pass->loss)
-        *pass->loss = sum / ROWS;
+        *pass->loss = sum / (float)ROWS;
     return true;
 }
 
@@ -158,8 +160,8 @@ static bool loss_backward_input(void *self, const struct weir_pass *pass, struct
 {
     (void)self;
     (void)error;
-    const float *y = pass->input;
-    float target[SIZE], *dx = pass->input_gradient;
+    const float *y = (const float *)pass->input;
+    float target[SIZE], *dx = (float *)pass->input_gradient;
     make_target(pass->step, pass->micro_batch, target);
     for (int i = 0; i < SIZE; i++)
         dx[i] = (y[i] - target[i]) * share;
@@ -214,15 +216,18 @@ struct plain {
 
 static void plain_micro_batch(struct plain *plain, const struct weir_layer *layers, uint64_t step, uint32_t micro_batch)
 {
-    for (int l = 0; l < LAYERS; l++)
-        layers[l].forward(layers[l].self, &(struct weir_pass){
+    for (int l = 0; l < LAYERS; l++) {
+        const struct weir_pass pass = {
             .step = step, .micro_batch = micro_batch, .parameters = plain->parameters[l],
-            .input = l > 0 ? plain->y[l - 1] : NULL, .output = plain->y[l], .saved = plain->saved[l] }, NULL);
+            .input = l > 0 ? plain->y[l - 1] : NULL, .output = plain->y[l], .saved = plain->saved[l] };
+        layers[l].forward(layers[l].self, &pass, NULL);
+    }
     for (int l = LAYERS - 1; l >= 0; l--) {
         const struct weir_pass pass = {
             .step = step, .micro_batch = micro_batch, .parameters = plain->parameters[l],
-            .gradients = plain->gradients[l], .input = l > 0 ? plain->y[l - 1] : NULL, .saved = plain->saved[l],
-            .output_gradient = plain->dy[l], .input_gradient = l > 0 ? plain->dy[l - 1] : NULL, .held = plain->held };
+            .input = l > 0 ? plain->y[l - 1] : NULL, .saved = plain->saved[l], .output_gradient = plain->dy[l],
+            .input_gradient = l > 0 ? plain->dy[l - 1] : NULL, .held = plain->held,
+            .gradients = plain->gradients[l] };
         layers[l].backward_input(layers[l].self, &pass, NULL);
         layers[l].backward_weight(layers[l].self, &pass, NULL);
     }
@@ -305,17 +310,18 @@ static bool compare(const struct weir_runtime *runtime, const struct plain *plai
 static bool run(const struct weir_layer *layers, struct plain *plain, struct weir_error *error)
 {
     // The loss layer's gradient is that of the mean over a step's micro-batches.
-    if (!weir_layers_check(layers, LAYERS, &(struct weir_guarding){ .loss_share = 1.0f / MICRO_BATCHES }, error))
+    const struct weir_guarding guarding = { .loss_share = 1.0f / (float)MICRO_BATCHES };
+    const struct weir_measuring measuring = { .model = "own", .micro_batch = ROWS };
+    const struct weir_running running = { .rate = rate };
+    if (!weir_layers_check(layers, LAYERS, &guarding, error))
         return false;
-    struct weir_profile *profile =
-        weir_profile_layers(layers, LAYERS, &(struct weir_measuring){ .model = "own", .micro_batch = ROWS }, error);
+    struct weir_profile *profile = weir_profile_layers(layers, LAYERS, &measuring, error);
     struct weir_plan *plan = profile ? make_plan(profile, error) : NULL;
     struct weir_simulation *simulation = plan ? weir_plan_simulate(plan, error) : NULL;
     bool good = simulation && print_and_free(weir_plan_text(plan, error))
              && print_and_free(weir_simulation_document(simulation, error));
     weir_simulation_free(simulation);
-    struct weir_runtime *runtime =
-        good ? weir_runtime_create(plan, layers, LAYERS, &(struct weir_running){ .rate = rate }, error) : NULL;
+    struct weir_runtime *runtime = good ? weir_runtime_create(plan, layers, LAYERS, &running, error) : NULL;
     good = runtime && train(runtime, error);
     if (good) {
         plain_train(plain, layers);
