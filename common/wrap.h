@@ -7,8 +7,9 @@
 //     40 %  2.1 s  a row, which goes on
 //                  where its last cell is
 //
-// A line whose last cell has little room left is left alone, and so is one that says its own colours. Where lines end
-// already, they end still.
+// Where lines that stand together are a table that is too wide, its columns move together first, to two blanks between
+// them. A last cell of several words that has little room left has a line of its own. A line that says its own colours
+// is left alone. Where lines end already, they end still.
 #ifndef COMMON_WRAP_H
 #define COMMON_WRAP_H
 
