@@ -164,7 +164,8 @@ struct weir_guarding {
 //   * it gives other bits when called again, after another micro-batch, or as a forward without `loss`;
 //   * it depends on what has no meaning for it: what it is to write, the workspace, an input that input_kept does not
 //     keep, bytes of `saved` and `held` that nobody wrote, memory around buffers. All of that is filled with NaN first;
-//   * it leaves a part of `output` or `input_gradient` unwritten, or gives NaN;
+//   * it leaves a part of `output` or `input_gradient` unwritten (but for fewer than 256 bytes at the end, to which
+//     sizes may be rounded up), or gives NaN;
 //   * gradients are set, where they are to be added to;
 //   * `backward` gives other bits than backward_input and backward_weight;
 //   * gradients are not those of forward: an eighth of the numbers after the other, they agree to 2 % with differences

@@ -16,6 +16,7 @@ struct guarding {
     struct queue *queue;
     const void **parameters;   // of each layer so far, and what the one before has handed on
     const void *input;
+    uint64_t input_written;    // of its bytes
     bool is_trained, input_matters;  // this layer or one before, or only those before, have parameters
     struct guarded_call calls[CALLS];  // of the layer at hand
     float *output_gradient, *gradients, *tied_gradients;  // the last two begin as these
@@ -117,8 +118,8 @@ static bool has_numbers(const struct guarding *guarding, const struct guarded_ca
                         struct error *error)
 {
     const float *numbers = (const float *)call->results[0][place];
-    const size_t count = call->fences[place].bytes / sizeof *numbers;
-    for (size_t i = 0; numbers && !guarding->options.other_numbers && i < count; i++)
+    const size_t count = numbers ? guarded_call_written(call, place) / sizeof *numbers : 0;
+    for (size_t i = 0; !guarding->options.other_numbers && i < count; i++)
         if (!isfinite(numbers[i]))
             return guarded_call_blame(call, error, "gives %s a number %zu that is %s", place_names[place], i,
                                       isnan(numbers[i]) ? "NaN" : "infinite");
@@ -302,25 +303,35 @@ static bool check_backward(struct guarding *guarding, struct error *error)
 static bool check_differences(struct guarding *guarding, struct error *error)
 {
     const struct weir_guarding *options = &guarding->options;
+    const struct weir_layer *layer = layer_of(guarding);
     const struct guarded_call *input = &guarding->calls[CALL_BACKWARD_INPUT];
     const struct guarded_call *weight = &guarding->calls[CALL_BACKWARD_WEIGHT];
     const struct differing differing = {
         .forward = &guarding->calls[CALL_FORWARD],
         .output_gradient = is_last(guarding) ? NULL : guarding->output_gradient,
+        .output_count = guarded_call_written(&guarding->calls[CALL_FORWARD], PLACE_OUTPUT) / sizeof(float),
         .loss_share = options->loss_share > 0 ? options->loss_share : 1,
     };
     if (options->other_numbers || options->other_gradients)
         return true;
-    if (guarding->input_matters
-        && !differences_agree(&differing, PLACE_INPUT, (const float *)input->results[0][PLACE_INPUT_GRADIENT],
-                              call_names[CALL_BACKWARD_INPUT], error))
-        return false;
-    return differences_agree(&differing, PLACE_PARAMETERS, (const float *)weight->results[0][PLACE_GRADIENTS],
-                             call_names[CALL_BACKWARD_WEIGHT], error)
-        && (!layer_of(guarding)->tied
-            || differences_agree(&differing, PLACE_TIED_PARAMETERS,
-                                 (const float *)weight->results[0][PLACE_TIED_GRADIENTS],
-                                 call_names[CALL_BACKWARD_WEIGHT], error));
+    const struct {
+        enum place place;
+        const unsigned char *gradient;  // NULL: there is none
+        uint64_t bytes;
+        enum layer_call call;
+    } rows[] = {
+        { PLACE_INPUT, guarding->input_matters ? input->results[0][PLACE_INPUT_GRADIENT] : NULL,
+          guarding->input_written, CALL_BACKWARD_INPUT },
+        { PLACE_PARAMETERS, weight->results[0][PLACE_GRADIENTS], layer->parameter_bytes, CALL_BACKWARD_WEIGHT },
+        { PLACE_TIED_PARAMETERS, weight->results[0][PLACE_TIED_GRADIENTS],
+          layer->tied ? layer->tied->parameter_bytes : 0, CALL_BACKWARD_WEIGHT },
+    };
+    bool good = true;
+    for (size_t i = 0; good && i < sizeof rows / sizeof rows[0]; i++)
+        good = !rows[i].gradient
+            || differences_agree(&differing, rows[i].place, (const float *)rows[i].gradient,
+                                 rows[i].bytes / sizeof(float), call_names[rows[i].call], error);
+    return good;
 }
 
 // --- all layers ----------------------------------------------------------------------
@@ -335,6 +346,7 @@ static bool hand_on(struct guarding *guarding, struct error *error)
     if (bytes > 0)
         memcpy(output, guarding->calls[CALL_FORWARD].results[0][PLACE_OUTPUT], bytes);
     guarding->input = output;
+    guarding->input_written = guarded_call_written(&guarding->calls[CALL_FORWARD], PLACE_OUTPUT);
     return true;
 }
 

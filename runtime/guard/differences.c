@@ -32,9 +32,8 @@ static double value_of(const struct differing *differing, double *size)
         return loss * differing->loss_share;
     }
     const float *output = (const float *)forward->fences[PLACE_OUTPUT].at;
-    const size_t count = forward->fences[PLACE_OUTPUT].bytes / sizeof *output;
     double sum = 0, squares = 0;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < differing->output_count; i++) {
         const double term = (double)output[i] * differing->output_gradient[i];
         sum += term;
         squares += term * term;
@@ -95,12 +94,12 @@ static double root_mean_square(const float *numbers, size_t count)
     return squares > 0 ? sqrt(squares / (double)count) : 1;
 }
 
-bool differences_agree(const struct differing *differing, enum place place, const float *gradient, const char *name,
-                       struct error *error)
+bool differences_agree(const struct differing *differing, enum place place, const float *gradient, size_t count,
+                       const char *name, struct error *error)
 {
     struct given *given = &differing->forward->given[place];
     const struct given was = *given;
-    const size_t count = was.content_bytes / sizeof(float), parts = count < PARTS ? count : PARTS;
+    const size_t parts = count < PARTS ? count : PARTS;
     if (count == 0)
         return true;
     float *moved = malloc(was.content_bytes);

@@ -13,12 +13,13 @@
 struct differing {
     struct guarded_call *forward;  // whose results are kept
     const float *output_gradient;  // NULL: the layer computes the loss
+    size_t output_count;           // numbers of both
     double loss_share;
 };
 
-// `gradient` is that of a place of the forward, which holds as many floats and is given. Code 1 where they differ: the
+// `gradient` is that of the first `count` numbers of a place that forward is given. Code 1 where they differ: the
 // sentence begins with `name`, the function that has computed it.
-bool differences_agree(const struct differing *differing, enum place place, const float *gradient, const char *name,
-                       struct error *error);
+bool differences_agree(const struct differing *differing, enum place place, const float *gradient, size_t count,
+                       const char *name, struct error *error);
 
 #endif

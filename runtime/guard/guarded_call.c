@@ -333,15 +333,29 @@ bool guarded_call_check(struct guarded_call *call, struct error *error)
     return changed == PLACES || blame_filling(call, changed, error);
 }
 
+// Whether nobody has written a byte of a result.
+static bool is_left_out(const struct guarded_call *call, enum place place, uint64_t i)
+{
+    return call->results[0][place][i] == FILL_NAN && call->results[1][place][i] == FILL_RESULT;
+}
+
+uint64_t guarded_call_written(const struct guarded_call *call, enum place place)
+{
+    const uint64_t bytes = call->fences[place].bytes;
+    uint64_t end = bytes;
+    while (end > 0 && is_left_out(call, place, end - 1))
+        end--;
+    return end > 0 && bytes - end < 256 ? end : bytes;
+}
+
 bool guarded_call_left_out(const struct guarded_call *call, enum place place, uint64_t *first, uint64_t *end)
 {
-    const unsigned char *one = call->results[0][place], *two = call->results[1][place];
-    const uint64_t bytes = call->fences[place].bytes;
+    const uint64_t bytes = guarded_call_written(call, place);
     uint64_t i = 0;
-    while (i < bytes && !(one[i] == FILL_NAN && two[i] == FILL_RESULT))
+    while (i < bytes && !is_left_out(call, place, i))
         i++;
     *first = i;
-    while (i < bytes && one[i] == FILL_NAN && two[i] == FILL_RESULT)
+    while (i < bytes && is_left_out(call, place, i))
         i++;
     *end = i;
     return *first < bytes;

@@ -54,7 +54,9 @@ bool guarded_call_run(struct guarded_call *call, struct error *error);
 // Calls it as often as it takes to find all of the above, and keeps the results. An error names function and field.
 bool guarded_call_check(struct guarded_call *call, struct error *error);
 
-// Which bytes [*first, *end) of a result nobody has written; of the last guarded_call_check().
+// Of the last guarded_call_check(): a result's bytes, but for fewer than 256 at its end that nobody has written, to
+// which sizes may be rounded up; and which of those, [*first, *end), nobody has written either.
+uint64_t guarded_call_written(const struct guarded_call *call, enum place place);
 bool guarded_call_left_out(const struct guarded_call *call, enum place place, uint64_t *first, uint64_t *end);
 
 // "forward WORDS", of kind ERROR_ANSWER. Returns false.
