@@ -225,12 +225,12 @@ static bool are_added(struct guarding *guarding, struct guarded_call *call, enum
 {
     const float *from_zero = (const float *)call->results[0][place], *sums = (const float *)call->fences[place].at;
     const size_t count = call->fences[place].bytes / sizeof *sums;
-    double most = 0;
+    float most = 0;
     for (size_t i = 0; i < count; i++)
-        most = fmax(most, fabs(from_zero[i]));
+        most = fmaxf(most, fabsf(from_zero[i]));
     draw(begin_as, count, guarding->l);
     for (size_t i = 0; i < count; i++)
-        begin_as[i] *= most > 0 ? (float)most : 1;
+        begin_as[i] *= most > 0 ? most : 1;
     if (!guarded_call_run(call, error))
         return false;
     for (size_t i = 0; i < count; i++)
