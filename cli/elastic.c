@@ -13,6 +13,7 @@
 
 #include "cli/command.h"
 #include "common/clock.h"
+#include "common/path.h"
 #include "runtime/checkpoint/run_folder.h"
 #include "runtime/processes/members.h"
 
@@ -407,10 +408,8 @@ enum elastic_part elastic_take_part(const struct elastic_request *request, char 
 {
     struct elastic elastic = { .request = request, .stop = command_asked_to_stop(), .changed_ns = clock_now_ns() };
     char folder[PATH_MAX];
-    if (snprintf(folder, sizeof folder, "%s/elastic", request->folder) >= PATH_MAX) {
-        error_set(error, "%.200s: the path is too long", request->folder);
+    if (!path_join(request->folder, "elastic", folder, error))
         return ELASTIC_FAILED;
-    }
     elastic.members = run_folder_make(request->folder, error) ? members_join(folder, error) : NULL;
     enum elastic_part part = ELASTIC_FAILED;
     if (elastic.members && epoch_read(elastic.members, &elastic.epoch, error)) {

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "cli/command.h"
+#include "common/path.h"
 
 enum { MOST_ACTIONS = 8, MOST_RANKS = 16 };  // in words; the trace has all
 
@@ -25,11 +26,11 @@ static void say_rank(const struct timeline *timeline, uint32_t rank)
 static bool save(const struct timeline *timeline, const struct process_group *group, const char *folder,
                  struct error *error)
 {
-    char path[4096], whose[24] = "";
+    char path[PATH_MAX], name[64] = "failed.trace.json";
     if (group)
-        snprintf(whose, sizeof whose, ".rank%u", group->rank);
-    if (snprintf(path, sizeof path, "%s/failed%s.trace.json", folder, whose) >= (int)sizeof path)
-        return error_set(error, "%s: the path is too long", folder);
+        snprintf(name, sizeof name, "failed.rank%u.trace.json", group->rank);
+    if (!path_join(folder, name, path, error))
+        return false;
     struct text text = { 0 };
     timeline_write_trace(timeline, &text);
     const bool good = text_save(&text, path, error);

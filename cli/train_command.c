@@ -16,6 +16,7 @@
 #include "cli/plan_use.h"
 #include "cli/pictures.h"
 #include "cli/ranks.h"
+#include "common/path.h"
 #include "common/shown.h"
 #include "runtime/processes/launched.h"
 #include "runtime/processes/members.h"
@@ -219,10 +220,8 @@ static bool make_folder(const char *folder, struct error *error)
 
 static bool save(const char *folder, const char *name, struct text *text, struct error *error)
 {
-    char path[4096];
-    if (snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path)
-        return error_set(error, "%s: the path is too long", folder);
-    const bool good = text_save(text, path, error);
+    char path[PATH_MAX];
+    const bool good = path_join(folder, name, path, error) && text_save(text, path, error);
     text_clear(text);
     return good;
 }

@@ -8,6 +8,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "common/path.h"
 #include "runtime/agreement.h"
 #include "runtime/checkpoint/run_folder.h"
 
@@ -31,10 +32,12 @@ static bool is_first(const struct checkpoints_request *request)
 static bool put_sign(const char *folder, char path[PATH_MAX], struct error *error)
 {
     unsigned long long chance = 0;
+    char name[32];
     if (getrandom(&chance, sizeof chance, 0) != (ssize_t)sizeof chance)
         return error_set_kind(error, ERROR_MACHINE, "no random number can be had: %s", strerror(errno));
-    if (snprintf(path, PATH_MAX, "%s/.weir-%016llx", folder, chance) >= PATH_MAX)
-        return error_set(error, "%.200s: the path is too long", folder);
+    snprintf(name, sizeof name, ".weir-%016llx", chance);
+    if (!path_join(folder, name, path, error))
+        return false;
     const int file = open(path, O_CREAT | O_EXCL | O_NOFOLLOW | O_WRONLY | O_CLOEXEC, 0666);
     if (file < 0)
         return error_set_kind(error, ERROR_MACHINE, "%.300s: cannot be written: %s", folder, strerror(errno));

@@ -8,6 +8,7 @@
 
 #include "common/arrays.h"
 #include "common/json.h"
+#include "common/path.h"
 
 static const char ONE_FILE[] = "model.safetensors", INDEX[] = "model.safetensors.index.json",
                   MANIFEST[] = "manifest.json", PREFIX[] = "transformer.", HEAD_WORDS[] = "lm_head.weight";
@@ -54,15 +55,9 @@ static struct place find(const struct lasting_model *lasting, const char *name)
     return (struct place){ 0, NULL };
 }
 
-static bool ends_with(const char *name, const char *end)
-{
-    const size_t length = strlen(name), tail = strlen(end);
-    return length >= tail && strcmp(name + length - tail, end) == 0;
-}
-
 static bool is_mask(const char *name)
 {
-    return ends_with(name, ".attn.bias") || ends_with(name, ".attn.masked_bias");
+    return path_ends_with(name, ".attn.bias") || path_ends_with(name, ".attn.masked_bias");
 }
 
 static bool is_positions(const struct lasting_tensor *tensor)
@@ -209,18 +204,12 @@ static bool take_file(struct reading *reading, const char *path, struct error *e
 
 // --- the files -------------------------------------------------------------------------------
 
-static bool join(const char *folder, const char *name, char path[PATH_MAX], struct error *error)
-{
-    return snprintf(path, PATH_MAX, "%s/%s", folder, name) < PATH_MAX
-        || error_set(error, "%.200s: the path is too long", folder);
-}
-
 static bool has_file(const char *folder, const char *name)
 {
     struct stat about;
     char path[PATH_MAX];
     struct error none = { 0 };
-    return join(folder, name, path, &none) && stat(path, &about) == 0 && S_ISREG(about.st_mode);
+    return path_join(folder, name, path, &none) && stat(path, &about) == 0 && S_ISREG(about.st_mode);
 }
 
 static bool is_folder(const char *path)
@@ -231,7 +220,7 @@ static bool is_folder(const char *path)
 
 bool given_weights_are_there(const char *path)
 {
-    return ends_with(path, ".safetensors") || has_file(path, ONE_FILE) || has_file(path, INDEX);
+    return path_ends_with(path, ".safetensors") || has_file(path, ONE_FILE) || has_file(path, INDEX);
 }
 
 // Each file that the index names, once.
@@ -252,8 +241,8 @@ static bool take_named(struct reading *reading, struct json *map, struct error *
             continue;
         files[count++] = name;
         char path[PATH_MAX];
-        good = (!strchr(name, '/') && ends_with(name, ".safetensors")
-                    ? join(reading->path, name, path, error) && take_file(reading, path, error)
+        good = (!strchr(name, '/') && path_ends_with(name, ".safetensors")
+                    ? path_join(reading->path, name, path, error) && take_file(reading, path, error)
                     : error_set(error, "%.300s/%s: %.100s is not a safetensors file beside it", reading->path, INDEX,
                                 name));
     }
@@ -264,7 +253,7 @@ static bool take_named(struct reading *reading, struct json *map, struct error *
 static bool take_index(struct reading *reading, struct error *error)
 {
     char path[PATH_MAX];
-    struct json_document *document = join(reading->path, INDEX, path, error) ? json_load(path, error) : NULL;
+    struct json_document *document = path_join(reading->path, INDEX, path, error) ? json_load(path, error) : NULL;
     if (!document)
         return false;
     struct json root = json_root(document), map = json_object(&root, "weight_map");
@@ -279,7 +268,7 @@ static bool take_layers(struct reading *reading, struct error *error)
     for (size_t l = 0; good && l < reading->lasting->layer_count; l++) {
         char name[PATH_MAX], path[PATH_MAX];
         snprintf(name, sizeof name, "%s.safetensors", reading->lasting->layers[l].name);
-        good = join(reading->path, name, path, error) && take_file(reading, path, error);
+        good = path_join(reading->path, name, path, error) && take_file(reading, path, error);
     }
     return good;
 }
@@ -291,7 +280,7 @@ static bool take_files(struct reading *reading, struct error *error)
     if (!is_folder(path))
         return take_file(reading, path, error);
     if (has_file(path, ONE_FILE))
-        return join(path, ONE_FILE, file, error) && take_file(reading, file, error);
+        return path_join(path, ONE_FILE, file, error) && take_file(reading, file, error);
     if (has_file(path, INDEX))
         return take_index(reading, error);
     if (has_file(path, MANIFEST))

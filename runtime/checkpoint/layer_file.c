@@ -8,6 +8,7 @@
 
 #include "common/arrays.h"
 #include "common/number.h"
+#include "common/path.h"
 
 static const char SUFFIX[] = ".safetensors", OPTIMIZER[] = ".optimizer";
 static const char HASH_NOTE[] = "xxh3-128 of ";  // a note for each tensor, so that damage has a place
@@ -29,16 +30,10 @@ uint64_t lasting_part_bytes(const struct lasting_form *form, const struct lastin
     return layer->numbers * safe_type_bytes(type_of(form, part));
 }
 
-static bool ends_with(const char *name, const char *end)
-{
-    const size_t length = strlen(name), tail = strlen(end);
-    return length >= tail && strcmp(name + length - tail, end) == 0;
-}
-
 bool layer_file_has_name(const struct lasting_layer *layer, struct error *error)
 {
     const char *name = layer->name;
-    if (*name != '\0' && *name != '.' && !strchr(name, '/') && !ends_with(name, OPTIMIZER)
+    if (*name != '\0' && *name != '.' && !strchr(name, '/') && !path_ends_with(name, OPTIMIZER)
         && strlen(name) + strlen(OPTIMIZER) + strlen(SUFFIX) <= NAME_MAX)
         return true;
     return error_set(error,
@@ -64,9 +59,11 @@ static struct layer_half optimizer_half(const struct lasting_form *form)
 static bool path_of(const char *folder, const struct lasting_layer *layer, const struct layer_half *half,
                     char path[PATH_MAX], struct error *error)
 {
-    return layer_file_has_name(layer, error)
-        && (snprintf(path, PATH_MAX, "%s/%s%s%s", folder, layer->name, half->middle, SUFFIX) < PATH_MAX
-            || error_set(error, "%.200s: the path is too long", folder));
+    char name[NAME_MAX + 1];
+    if (!layer_file_has_name(layer, error))
+        return false;
+    snprintf(name, sizeof name, "%s%s%s", layer->name, half->middle, SUFFIX);
+    return path_join(folder, name, path, error);
 }
 
 // --- a layer as tensors ------------------------------------------------------------------

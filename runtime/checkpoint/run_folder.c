@@ -12,6 +12,7 @@
 
 #include "common/array.h"
 #include "common/json.h"
+#include "common/path.h"
 
 static const char NAME[] = "step-", ASIDE[] = ".tmp", MANIFEST[] = "manifest.json";
 
@@ -20,17 +21,11 @@ static bool cannot(const char *path, const char *what, struct error *error)
     return error_set_kind(error, ERROR_MACHINE, "%.300s: cannot be %s: %s", path, what, strerror(errno));
 }
 
-static bool join(const char *folder, const char *name, char path[PATH_MAX], struct error *error)
-{
-    return snprintf(path, PATH_MAX, "%s/%s", folder, name) < PATH_MAX
-        || error_set(error, "%.200s: the path is too long", folder);
-}
-
 static bool step_path(const char *folder, uint64_t step, const char *suffix, char path[PATH_MAX], struct error *error)
 {
     char name[64];
     snprintf(name, sizeof name, "%s%llu%s", NAME, (unsigned long long)step, suffix);
-    return join(folder, name, path, error);
+    return path_join(folder, name, path, error);
 }
 
 bool run_folder_path(const char *folder, uint64_t step, char *path, struct error *error)
@@ -95,12 +90,6 @@ static bool sync_folder(const char *path, struct error *error)
 
 // --- the names in a folder --------------------------------------------------------------
 
-static bool ends_with(const char *name, const char *end)
-{
-    const size_t length = strlen(name), tail = strlen(end);
-    return length >= tail && strcmp(name + length - tail, end) == 0;
-}
-
 // Whether it is step-N and then `suffix`, as it is written here.
 static bool read_name(const char *name, const char *suffix, uint64_t *step)
 {
@@ -161,7 +150,7 @@ uint64_t *run_folder_steps(const char *folder, size_t *count, struct error *erro
 // What checkpoints consist of, and nothing that somebody else may have put there, which stays with its folder.
 static bool is_ours(const char *name)
 {
-    return ends_with(name, ".safetensors") || strcmp(name, MANIFEST) == 0 || strcmp(name, "config.json") == 0
+    return path_ends_with(name, ".safetensors") || strcmp(name, MANIFEST) == 0 || strcmp(name, "config.json") == 0
         || strcmp(name, "model.safetensors.index.json") == 0 || strncmp(name, ".weir-", 6) == 0;
 }
 
@@ -235,7 +224,7 @@ bool run_folder_begin(const char *folder, uint64_t step, struct error *error)
 static bool save_file(const char *folder, const char *name, const struct text *text, struct error *error)
 {
     char path[PATH_MAX];
-    return join(folder, name, path, error) && text_save(text, path, error);
+    return path_join(folder, name, path, error) && text_save(text, path, error);
 }
 
 bool run_folder_commit(const char *folder, uint64_t step, const struct run_file *files, size_t count,
@@ -255,5 +244,5 @@ bool run_folder_commit(const char *folder, uint64_t step, const struct run_file 
 
 char *run_folder_manifest(const char *checkpoint, size_t *length, char path[PATH_MAX], struct error *error)
 {
-    return join(checkpoint, MANIFEST, path, error) ? text_load(path, length, error) : NULL;
+    return path_join(checkpoint, MANIFEST, path, error) ? text_load(path, length, error) : NULL;
 }

@@ -14,6 +14,7 @@
 
 #include "common/array.h"
 #include "common/json.h"
+#include "common/path.h"
 
 static const char PREFIX[] = "member-", EPOCH[] = "epoch.json";
 
@@ -33,8 +34,7 @@ static bool cannot(const char *path, const char *what, struct error *error)
 
 bool members_path(const struct members *members, const char *name, char *path, struct error *error)
 {
-    return snprintf(path, PATH_MAX, "%s/%s", members->folder, name) < PATH_MAX
-        || error_set(error, "%.200s: the path is too long", members->folder);
+    return path_join(members->folder, name, path, error);
 }
 
 static bool member_path(const struct members *members, uint64_t number, char *path, struct error *error)
