@@ -481,7 +481,7 @@ static void wrong_layers_are_named(void **state)
     const struct wrong_row *row = *state;
     struct weir_layer layers[LAYERS];
     struct weir_error error = { 0 };
-    if (HAS_SANITIZER && row->spoil == far_away)
+    if (HAS_SANITIZER && strstr(row->sentence, " touches memory "))
         TEST_SKIP("a sanitizer takes the signal for itself");
     fill(layers);
     row->spoil(&layers[row->layer]);
