@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/number.h"
@@ -14,6 +15,23 @@ uint64_t option_count(const char *argument, const char *name, uint64_t least, ui
     if (!count_parse(argument, name, least, most, &count, &error))
         argp_error(state, "%s", error.text);
     return count;
+}
+
+double option_number(const char *argument, const char *name, double most, struct argp_state *state)
+{
+    char *end;
+    const double number = strtod(argument, &end);
+    if (end == argument || *end || !(number > 0 && number < most))
+        argp_error(state, "%s: \"%s\" is not a number above 0 and below %g", name, argument, most);
+    return number;
+}
+
+float option_float(const char *argument, const char *name, double most, struct argp_state *state)
+{
+    const float number = (float)option_number(argument, name, most, state);
+    if (number == 0)
+        argp_error(state, "%s: %s is 0 in the numbers that are trained with", name, argument);
+    return number;
 }
 
 size_t option_counts(const char *argument, const char *name, uint64_t least, uint64_t most, uint32_t *counts,

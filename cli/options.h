@@ -39,6 +39,7 @@ enum {
     KEY_DEVICE,
     KEY_VERBOSE,
     KEY_PAD_VOCABULARY,
+    KEY_CLIP,
     KEY_SUBJECT,        // where those of subject.h begin
     KEY_PICTURE = 0x180,  // where those of pictures.h begin
     KEY_HOLDING = 0x1c0,  // where those of holding_options.h begin
@@ -57,6 +58,7 @@ enum {
 #define OPTION_JSON OPTION_JSON_IN(0)
 #define OPTION_DEVICE { "device", KEY_DEVICE, "NAME", 0, "Where layers run (cpu): cpu:avx2, cuda, cuda:1, ...", 0 }
 #define OPTION_VERBOSE { "verbose", KEY_VERBOSE, 0, 0, "Say what is set for the device's libraries", 0 }
+#define OPTION_CLIP { "clip", KEY_CLIP, "NORM", 0, "The most that the norm of all gradients may be (as it comes)", 0 }
 // Of commands that name a model and no plan; see model_spec_named().
 #define OPTION_PAD_VOCABULARY \
     { "pad-vocabulary", KEY_PAD_VOCABULARY, 0, 0, "Room for a multiple of 128 words: MODEL,padded", 0 }
@@ -75,6 +77,10 @@ struct hiding {
     struct argp_option options[HIDING_MOST_OPTIONS + 1];
 };
 const struct argp *options_hide(const struct argp *argp, const char *const names[], struct hiding *hiding);
+
+// A number above 0 and below `most`; the other also as a float.
+double option_number(const char *argument, const char *name, double most, struct argp_state *state);
+float option_float(const char *argument, const char *name, double most, struct argp_state *state);
 
 // Takes a command's one argument, which is a `what` ("profile").
 void option_argument(const char **to, const char *argument, const char *what, struct argp_state *state);

@@ -30,7 +30,7 @@ enum { KEY_PLAN = KEY_OWN, KEY_DATA, KEY_STEPS, KEY_SEED, KEY_RATE, KEY_FLUSH, K
 struct given {
     const char *model, *plan, *data, *out, *device, *weights;
     uint64_t steps, seed, flush_every, every;
-    float rate;
+    float rate, clip;
     double beat;  // bits per byte below the order-1 model; NAN: not asked
     bool pin, verbose;
     struct checkpoint_settings checkpoints;
@@ -48,6 +48,7 @@ static const struct argp_option options[] = {
     { "weights", KEY_WEIGHTS, "FOLDER", 0,
       "Begin with these weights: a checkpoint's, or a model's as transformers writes it (random ones)", 0 },
     { "rate", KEY_RATE, "R", 0, "The highest learning rate (0.003)", 0 },
+    OPTION_CLIP,
     { "flush-every", KEY_FLUSH, "N", 0, "Iterations between drains of an asynchronous schedule (16)", 0 },
     { "every", KEY_EVERY, "N", 0, "Print the first, the last and every N-th step (1)", 0 },
     { "beat", KEY_BEAT, "BITS", 0,
@@ -63,18 +64,9 @@ static const struct argp_option options[] = {
     OPTION_DEVICE,
     OPTION_VERBOSE,
     { "pin", KEY_PIN, 0, 0, "Keep each rank on a core of its own", 0 },
-    { "out", KEY_OUT, "FOLDER", 0, "Where the timelines go: predicted and measured, a page of both, .svg and .trace.json of each", 0 },
+    { "out", KEY_OUT, "FOLDER", 0, "Where the timelines go, predicted and measured", 0 },
     { 0 },
 };
-
-static double parse_number(const char *argument, const char *name, double most, struct argp_state *state)
-{
-    char *end;
-    const double number = strtod(argument, &end);
-    if (end == argument || *end || !(number > 0 && number < most))
-        argp_error(state, "%s: \"%s\" is not a number above 0 and below %g", name, argument, most);
-    return number;
-}
 
 static bool take_checkpoint_option(int key, char *argument, struct checkpoint_settings *settings,
                                    struct argp_state *state)
@@ -122,9 +114,10 @@ static error_t take_option(int key, char *argument, struct given *given, struct 
         given->seed = option_count(argument, "--seed", 0, UINT32_MAX, state);
         break;
     case KEY_RATE:
-        given->rate = (float)parse_number(argument, "--rate", 100, state);
-        if (given->rate == 0)
-            argp_error(state, "--rate: %s is 0 in the numbers that are trained with", argument);
+        given->rate = option_float(argument, "--rate", 100, state);
+        break;
+    case KEY_CLIP:
+        given->clip = option_float(argument, "--clip", 1e30, state);
         break;
     case KEY_FLUSH:
         given->flush_every = option_count(argument, "--flush-every", 1, 10000, state);
@@ -133,7 +126,7 @@ static error_t take_option(int key, char *argument, struct given *given, struct 
         given->every = option_count(argument, "--every", 1, 1000000, state);
         break;
     case KEY_BEAT:
-        given->beat = parse_number(argument, "--beat", 8, state);
+        given->beat = option_number(argument, "--beat", 8, state);
         break;
     case KEY_PIN:
         given->pin = true;
@@ -419,6 +412,7 @@ static bool train(void *self, const struct run_place *place, bool speaks, struct
         .steps = (uint32_t)given->steps,
         .seed = given->seed,
         .rate = given->rate,
+        .clip = given->clip,
         .flush_every = (uint32_t)given->flush_every,
         .pin = given->pin,
         .place = *place,
@@ -504,17 +498,18 @@ static int run(int count, char **arguments)
     enum elastic_part part = ELASTIC_RANK;
     good = good && (!given.elastic || become_rank(&given, &plan, path, &part, &error));
     struct task task = { &given, plan, model };
-    enum { AGREED = 7 };
+    enum { AGREED = 8 };
     struct agreed agreed[AGREED] = { { .what = "--rate" }, { .what = "--flush-every" }, { .what = "--checkpoints" },
                                      { .what = "--save-every" }, { .what = "--keep" }, { .what = "--resume" },
-                                     { .what = "--weights" } };
-    train_format_rate(given.rate, agreed[0].value);
+                                     { .what = "--weights" }, { .what = "--clip" } };
+    train_format_number(given.rate, agreed[0].value);
     snprintf(agreed[1].value, AGREED_SIZE, "%llu", (unsigned long long)given.flush_every);
     snprintf(agreed[2].value, AGREED_SIZE, given.checkpoints.folder ? "a folder" : "none");
     snprintf(agreed[3].value, AGREED_SIZE, "%u", given.checkpoints.every);
     snprintf(agreed[4].value, AGREED_SIZE, "%u", given.checkpoints.keep);
     snprintf(agreed[5].value, AGREED_SIZE, given.checkpoints.resume ? "yes" : "no");
     snprintf(agreed[6].value, AGREED_SIZE, given.weights ? "a folder" : "none");
+    train_format_number(given.clip, agreed[7].value);
     const struct ranks_request request = { .command = "train", .plan = plan, .device = given.device,
                                            .folder = given.out, .seed = given.seed, .steps = given.steps,
                                            .agreed = agreed, .agreed_count = AGREED,

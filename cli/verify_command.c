@@ -16,6 +16,7 @@ enum { KEY_STEPS = KEY_OWN, KEY_SEED };
 struct given {
     const char *plan, *device;
     uint64_t steps, seed;
+    float clip;
     bool verbose;
 };
 
@@ -23,6 +24,7 @@ static const struct argp_option options[] = {
     { "steps", KEY_STEPS, "N", 0, "Iterations to compare (2)", 0 },
     OPTION_DEVICE,
     OPTION_VERBOSE,
+    OPTION_CLIP,
     { "seed", KEY_SEED, "N", 0, "Of weights, batches and dropout (1)", 0 },
     { 0 },
 };
@@ -36,6 +38,9 @@ static error_t take(int key, char *argument, struct argp_state *state)
         break;
     case KEY_SEED:
         given->seed = option_count(argument, "--seed", 0, UINT32_MAX, state);
+        break;
+    case KEY_CLIP:
+        given->clip = option_float(argument, "--clip", 1e30, state);
         break;
     case KEY_DEVICE:
         given->device = argument;
@@ -99,8 +104,10 @@ static bool verify(void *self, const struct run_place *place, bool speaks, struc
 {
     struct verifying *verifying = self;
     const struct given *given = verifying->given;
+    const struct verify_settings settings = { .steps = (uint32_t)given->steps, .seed = given->seed,
+                                              .clip = given->clip };
     struct verification result;
-    if (!verify_plan(verifying->plan, verifying->model, place, (uint32_t)given->steps, given->seed, &result, error))
+    if (!verify_plan(verifying->plan, verifying->model, place, &settings, &result, error))
         return command_name_files(error, given->plan, NULL);
     if (!result.equal)
         atomic_store(&verifying->differs, true);
@@ -125,11 +132,12 @@ static int run(int count, char **arguments)
     struct model *model = belongs ? model_from_spec(plan->model, plan_precision(plan), &error) : NULL;
     if (belongs && !model)
         command_name_files(&error, given.plan, NULL);
+    struct agreed agreed = { .what = "--clip" };
+    snprintf(agreed.value, AGREED_SIZE, "%a", (double)given.clip);
     struct verifying verifying = { .given = &given, .plan = plan, .model = model };
     const struct ranks_request request = { .command = "verify", .plan = plan, .device = given.device,
                                            .seed = given.seed, .steps = given.steps, .verbose = given.verbose,
-                                           .work = verify,
-                                           .self = &verifying };
+                                           .agreed = &agreed, .agreed_count = 1, .work = verify, .self = &verifying };
     struct ranks ranks = { 0 };
     const bool good = model && ranks_run(&ranks, &request, &error);
     const int code = ranks_part(&ranks, good ? atomic_load(&verifying.differs) : command_fail(&error));

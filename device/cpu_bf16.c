@@ -395,9 +395,14 @@ static void bf16_sgd(struct queue *queue, const struct sgd *sgd, const struct op
     narrow(span->next, span->master, span->count);
 }
 
-static void bf16_sum_of_squares(struct queue *queue, double *sum, const float *in, size_t count)
+static void bf16_norm(struct queue *queue, float *norm, const float *in, size_t count)
 {
-    plain(queue)->sum_of_squares(queue, sum, in, count);
+    plain(queue)->norm(queue, norm, in, count);
+}
+
+static void bf16_clip(struct queue *queue, const struct clip *clip, float *gradients, size_t count)
+{
+    plain(queue)->clip(queue, clip, gradients, count);
 }
 
 const struct kernel_functions cpu_bf16_kernels = {
@@ -429,5 +434,6 @@ const struct kernel_functions cpu_bf16_kernels = {
     .cross_entropy_backward = bf16_cross_entropy_backward,
     .adamw = bf16_adamw,
     .sgd = bf16_sgd,
-    .sum_of_squares = bf16_sum_of_squares,
+    .norm = bf16_norm,
+    .clip = bf16_clip,
 };

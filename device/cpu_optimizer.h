@@ -37,7 +37,7 @@ static void cpu_sgd(struct queue *queue, const struct sgd *sgd, const struct opt
     }
 }
 
-static void cpu_sum_of_squares(struct queue *queue, double *sum, const float *in, size_t count)
+static void cpu_norm(struct queue *queue, float *norm, const float *in, size_t count)
 {
     (void)queue;
     dvec total = { 0 };
@@ -51,7 +51,14 @@ static void cpu_sum_of_squares(struct queue *queue, double *sum, const float *in
         rest += (double)in[i] * (double)in[i];
     for (size_t lane = 0; lane < LANES / 2; lane++)
         rest += total[lane];
-    *sum = rest;
+    *norm = (float)sqrt(rest);
+}
+
+static void cpu_clip(struct queue *queue, const struct clip *clip, float *gradients, size_t count)
+{
+    const float factor = clip_factor(clip);
+    if (factor != 1.0f)
+        cpu_scale(queue, gradients, gradients, factor, count);
 }
 
 #endif

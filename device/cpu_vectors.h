@@ -36,5 +36,6 @@ const struct kernel_functions CPU_KERNELS = {
     .cross_entropy_backward = cpu_cross_entropy_backward,
     .adamw = cpu_adamw,
     .sgd = cpu_sgd,
-    .sum_of_squares = cpu_sum_of_squares,
+    .norm = cpu_norm,
+    .clip = cpu_clip,
 };

@@ -169,10 +169,15 @@ KERNEL(sgd, (struct queue *queue, const struct sgd *sgd, const struct optimizer_
        LIST(*sgd, *span),
        (queue, &x->sgd, &x->span),
        LIST(sgd, span))
-KERNEL(sum_of_squares, (struct queue *queue, double *sum, const float *in, size_t count),
-       double *sum; const float *in; size_t count;,
-       LIST(sum, in, count),
-       (queue, x->sum, x->in, x->count),
-       LIST(sum, in, count))
+KERNEL(norm, (struct queue *queue, float *norm, const float *in, size_t count),
+       float *norm; const float *in; size_t count;,
+       LIST(norm, in, count),
+       (queue, x->norm, x->in, x->count),
+       LIST(norm, in, count))
+KERNEL(clip, (struct queue *queue, const struct clip *clip, float *gradients, size_t count),
+       struct clip clip; float *gradients; size_t count;,
+       LIST(*clip, gradients, count),
+       (queue, &x->clip, x->gradients, x->count),
+       LIST(clip, gradients, count))
 
 #undef KERNEL

@@ -239,7 +239,26 @@ void kernel_sgd(struct queue *queue, const struct sgd *sgd, const struct optimiz
     LAUNCH(queue, sgd, sgd, span);
 }
 
-void kernel_sum_of_squares(struct queue *queue, double *sum, const float *in, size_t count)
+void kernel_norm(struct queue *queue, float *norm, const float *in, size_t count)
 {
-    LAUNCH(queue, sum_of_squares, sum, in, count);
+    LAUNCH(queue, norm, norm, in, count);
+}
+
+double clip_norm(const float *norms, size_t count)
+{
+    double sum = 0;
+    for (size_t i = 0; i < count; i++)
+        sum += (double)norms[i] * (double)norms[i];
+    return sqrt(sum);
+}
+
+float clip_factor(const struct clip *clip)
+{
+    const double norm = clip_norm(clip->norms, clip->norm_count);
+    return norm <= (double)clip->limit ? 1.0f : (float)((double)clip->limit / norm);
+}
+
+void kernel_clip(struct queue *queue, const struct clip *clip, float *gradients, size_t count)
+{
+    LAUNCH(queue, clip, clip, gradients, count);
 }

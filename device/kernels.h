@@ -226,7 +226,19 @@ struct sgd {
 // Without momentum `first` may be NULL: a buffer of zeroes that stays away.
 void kernel_sgd(struct queue *queue, const struct sgd *sgd, const struct optimizer_span *span);
 
-// In double, so that norms of large tensors can be compared; *sum is on the device.
-void kernel_sum_of_squares(struct queue *queue, double *sum, const float *in, size_t count);
+// The root of the sum of all squares, which are added up in double.
+void kernel_norm(struct queue *queue, float *norm, const float *in, size_t count);
+
+// Clips gradients by a global norm: the norm of all that `norms` are the norms of (the root of the sum of their squares,
+// in double, first to last). Where that is above `limit`, or NaN, gradients[i] *= limit / norm.
+struct clip {
+    const float *norms;  // on the device
+    size_t norm_count;
+    float limit;
+};
+void kernel_clip(struct queue *queue, const struct clip *clip, float *gradients, size_t count);
+// The norm, and what gradients are multiplied by: of norms in host memory.
+double clip_norm(const float *norms, size_t count);
+float clip_factor(const struct clip *clip);
 
 #endif

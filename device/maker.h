@@ -184,7 +184,8 @@ struct kernel_functions {
 
     void (*adamw)(struct queue *queue, const struct adamw *adamw, const struct optimizer_span *span);
     void (*sgd)(struct queue *queue, const struct sgd *sgd, const struct optimizer_span *span);
-    void (*sum_of_squares)(struct queue *queue, double *sum, const float *in, size_t count);
+    void (*norm)(struct queue *queue, float *norm, const float *in, size_t count);
+    void (*clip)(struct queue *queue, const struct clip *clip, float *gradients, size_t count);
 };
 
 extern const struct device_functions cpu_functions;

@@ -44,6 +44,7 @@ EQUAL_IF(layer_norm, in, gain, offset, rows, columns)
 EQUAL_IF(embedding, tokens, rows, sequence, columns, vocabulary)
 EQUAL_IF(attention, batch, sequence, heads, size)
 EQUAL_IF(cross_entropy, logits, targets, rows, columns, stride, scale)
+EQUAL_IF(clip, norms, norm_count, limit)
 EQUAL_IF(optimizer_span, next, weights, master, gradients, first, second, count)
 EQUAL_IF(dropout, probability)                // but for the key,
 EQUAL_IF(adamw, beta1, beta2, epsilon)        // what adamw_factors() come of,
@@ -57,6 +58,7 @@ EQUAL_IF(sgd, momentum, decay)                // and the rate
            struct attention: equal_attention,   \
            struct cross_entropy: equal_cross_entropy,   \
            struct optimizer_span: equal_optimizer_span, \
+           struct clip: equal_clip,             \
            struct dropout: equal_dropout,       \
            struct adamw: equal_adamw,           \
            struct sgd: equal_sgd,               \

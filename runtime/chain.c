@@ -479,7 +479,7 @@ struct chain *chain_create(const struct weir_layer *layers, size_t layer_count, 
     chain->stage.warms_up = true;
     chain->stage.self = chain;
     if (!check_numbers(chain, error) || !measure_stage(chain, layers, layer_count, recompute, holding, error)
-        || !chain_collect_exempt(chain, error)) {
+        || !chain_collect_exempt(chain, error) || !chain_collect_parts(chain, layers, error)) {
         chain_free(chain);
         return NULL;
     }
@@ -493,6 +493,7 @@ void chain_free(struct chain *chain)
     free(chain->reruns);
     free(chain->exempt);
     free(chain->shared);
+    free(chain->parts);
     free(chain->copies);
     free(chain);
 }

@@ -47,6 +47,7 @@ struct chain {
     size_t rerun_count;
     struct exempt *exempt;
     struct shared *shared;
+    struct stage_part *parts;
     struct home *copies;  // of what layers of other stages lend to layers of this one, behind its own
     size_t copy_count;
     struct placed links[];  // end - first of them
@@ -82,6 +83,7 @@ uint64_t chain_lay_out_weights(struct chain *chain);
 bool chain_collect_shared(struct chain *chain, const struct weir_layer *layers, const struct profile *profile,
                           struct error *error);
 bool chain_collect_exempt(struct chain *chain, struct error *error);
+bool chain_collect_parts(struct chain *chain, const struct weir_layer *layers, struct error *error);
 
 // Of stage_functions.
 bool chain_initialize(void *self, struct queue *queue, void *weights, struct error *error);

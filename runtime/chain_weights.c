@@ -157,6 +157,29 @@ bool chain_collect_exempt(struct chain *chain, struct error *error)
     return true;
 }
 
+static struct stage_part part_of(const struct chain *chain, const struct home *home, const struct weir_layer *layers)
+{
+    const uint64_t first = home->parameters / chain->number_bytes;
+    return (struct stage_part){ .layer = (uint32_t)(home->layer - layers), .first = first,
+                                .end = first + round_to_256(home->layer->parameter_bytes) / chain->number_bytes };
+}
+
+bool chain_collect_parts(struct chain *chain, const struct weir_layer *layers, struct error *error)
+{
+    struct stage_part *to = chain->parts = calloc(chain->copy_count + chain_length(chain) + 1, sizeof *to);
+    if (!to)
+        return error_no_memory(error, "a stage");
+    for (size_t i = 0; i < chain_length(chain); i++)
+        *to++ = part_of(chain, &chain->links[i].home, layers);
+    for (size_t i = 0; i < chain->copy_count; i++) {
+        *to = part_of(chain, &chain->copies[i], layers);
+        to++->is_copy = true;
+    }
+    chain->stage.parts = chain->parts;
+    chain->stage.part_count = (size_t)(to - chain->parts);
+    return true;
+}
+
 bool chain_find_parameters(const struct chain *chain, const struct weir_layer *layer, uint64_t *offset)
 {
     const struct home *home = NULL;

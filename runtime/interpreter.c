@@ -357,7 +357,9 @@ struct interpreter *interpreter_create(const struct interpreter_needs *needs, st
     in->needs = *needs;
     replays_open(&in->replays, needs->queue, needs->captures_at_once);
     if (!flights_open(&in->flights, needs->schedule, needs->weight_plan->placement, needs->rank, needs->stages,
-                      needs->slab, error)) {
+                      needs->slab, error)
+        || !clipping_open(&in->clipping, queue_device(needs->queue), needs->stages, needs->schedule->stages,
+                          needs->optimizer->clip, error)) {
         interpreter_free(in);
         return NULL;
     }
@@ -370,6 +372,7 @@ void interpreter_free(struct interpreter *in)
         return;
     flights_close(&in->flights);
     replays_close(&in->replays);
+    clipping_close(&in->clipping);
     free(in);
 }
 
@@ -394,6 +397,11 @@ bool interpreter_initialize(struct interpreter *in, struct error *error)
 {
     const bool runs_ahead = device_runs_ahead(queue_device(in->needs.queue));
     return initialize(in, error) && (!runs_ahead || (warm_up(in, error) && initialize(in, error)));
+}
+
+double interpreter_gradient_norm(const struct interpreter *in)
+{
+    return clipping_norm(&in->clipping);
 }
 
 void *interpreter_state(const struct interpreter *in, uint32_t stage, uint32_t part)

@@ -10,11 +10,11 @@
 // Actions in brackets are begun together, once all that they need is there, and done
 // one after the other: a processor has no better way. REDUCE waits for the other
 // copies of its stage; a STEP of a stage that shares weights with others is made behind
-// the list, with theirs (ties.h). None of this waits for computing: actions are given to the rank's
+// the list, with theirs (ties.h), and so are all where gradients are clipped (clipping.h). None of this waits for computing: actions are given to the rank's
 // queue, which a device may do later, and what one needs of another queue it is ordered
 // behind by events (docs/decisions/043-events-by-slot.md); only at the end of the pass
-// does the rank wait for its queue. VALIDATE finds nothing to judge: an optimizer here needs
-// nothing of other stages (no norm over all of them), so no update is made too early
+// does the rank wait for its queue. VALIDATE finds nothing to judge: where an update
+// needs something of other stages, it waits for it, so none is made too early
 // and none is ever taken back.
 //
 // All memory is the slab's and was there before the first action; nothing is
@@ -66,6 +66,9 @@ bool interpreter_initialize(struct interpreter *interpreter, struct error *error
 
 // One pass through the list. On any failure the other ranks are told.
 bool interpreter_run(struct interpreter *interpreter, uint64_t step, struct error *error);
+
+// The norm of all gradients of the last pass, before they were clipped; 0 where none are.
+double interpreter_gradient_norm(const struct interpreter *interpreter);
 
 // Of a stage of this rank, on the device: part 0, its newest weights; the others, a float for each of them, what the
 // optimizer keeps (optimizer_copies() of them).

@@ -44,6 +44,8 @@ static void optimize(struct interpreter *in, struct local *local, uint32_t next)
     const uint64_t *before = in->needs.updates_before;
     const uint64_t seen = weight_ring_version(&local->ring, local->ring.newest)
                         + (before ? before[local->does - in->needs.stages] : 0);
+    if (buffers.count > 0 && in->clipping.limit > 0)
+        clipping_clip(&in->clipping, in->needs.queue, memory->gradients, buffers.count);
     if (buffers.count > 0)
         optimizer_update(in->needs.optimizer, seen + 1, in->needs.queue, &buffers);
     if (memory->bytes.gradients > 0)
@@ -79,6 +81,10 @@ void warm_up_update(struct interpreter *in, struct local *local)
         kernel_add_floats(in->needs.queue, gradients, gradients, gradients, count);
         kernel_scale(in->needs.queue, gradients, gradients, 1, count);
     }
+    if (in->clipping.limit > 0) {
+        clipping_begin(&in->clipping, in->needs.queue);
+        clipping_measure(&in->clipping, in->needs.queue, local->does, gradients);
+    }
     optimize(in, local, local->ring.newest);
 }
 
@@ -100,12 +106,12 @@ bool do_step(struct interpreter *in, struct action action, struct error *error)
 
 // Posts what this rank brings, and waits until all have come; the ticket's events say when it is added up.
 static bool add_with_others(struct interpreter *in, const struct reduction *reduction, struct action action,
-                            struct error *error)
+                            struct event *after, struct error *error)
 {
     const struct weight_ring *ring = &flights_local(&in->flights, action)->ring;
     struct transport *transport = in->needs.transport;
     const struct message_header header = header_of(in, action, weight_ring_version(ring, ring->newest));
-    return transport->functions->post_reduction(transport, reduction, header, in->latest, &in->reduction, error)
+    return transport->functions->post_reduction(transport, reduction, header, after, &in->reduction, error)
         && await(in, &in->reduction, action, error);
 }
 
@@ -125,7 +131,7 @@ bool do_reduce(struct interpreter *in, struct action action, struct error *error
         .samples = needs->schedule->weights != WEIGHTS_FLUSH ? needs->weight_plan->samples : 0,
     };
     struct ticket *ticket = &in->reduction;
-    if (copies > 1 && !add_with_others(in, &reduction, action, error))
+    if (copies > 1 && !add_with_others(in, &reduction, action, in->latest, error))
         return false;
     const struct recording recording = begin_span(in, &action, 1);
     if (copies > 1) {
@@ -189,7 +195,23 @@ static bool add_tied(struct interpreter *in, uint32_t number, struct error *erro
         .gradients = tied_gradients(tie, local),
         .count = tied_count(tie, local),
     };
-    return add_with_others(in, &reduction, step_of(in, local), error);
+    return add_with_others(in, &reduction, step_of(in, local), in->latest, error);
+}
+
+// The norms of this rank's layers, and with them those of all.
+static bool add_norms(struct interpreter *in, uint32_t number, struct error *error)
+{
+    const struct clipping *clipping = &in->clipping;
+    struct local *local = NULL;
+    clipping_begin(clipping, in->needs.queue);
+    while ((local = next_due(in, NULL, local)))
+        if (local->copy == 0)
+            clipping_measure(clipping, in->needs.queue, local->does, local->memory->gradients);
+    const struct reduction reduction = clipping_sum(clipping, in->needs.schedule->stages + number);
+    if (in->needs.ties->at[number].is_local)
+        return true;
+    event_record(clipping->measured, in->needs.queue);
+    return add_with_others(in, &reduction, step_of(in, next_due(in, NULL, NULL)), clipping->measured, error);
 }
 
 // What the ties take is the first STEP's, from when all had come to the first of them.
@@ -200,7 +222,10 @@ static bool add_all_tied(struct interpreter *in, struct recording *recording, st
     const struct ticket *ticket = &in->reduction;
     for (uint32_t t = 0; t < ties->count; t++) {
         const bool takes_part = next_due(in, &ties->at[t], NULL), is_alone = ties->at[t].is_local;
-        if (takes_part && !is_alone && !add_tied(in, t, error))
+        const bool are_norms = ties->have_norms && t + 1 == ties->count;
+        if (are_norms && !add_norms(in, t, error))
+            return false;
+        if (takes_part && !is_alone && !are_norms && !add_tied(in, t, error))
             return false;
         if (takes_part && !recording->spans) {
             *recording = begin_span(in, &action, 1);
@@ -210,9 +235,9 @@ static bool add_all_tied(struct interpreter *in, struct recording *recording, st
             }
             event_record(recording->events.begin, in->needs.queue);
         }
-        if (takes_part && is_alone)
+        if (takes_part && is_alone && !are_norms)
             add_here(in, &ties->at[t]);
-        else if (takes_part)
+        else if (takes_part && !is_alone)
             queue_behind(in, ticket->event);
     }
     return true;
@@ -238,6 +263,8 @@ bool do_tied_steps(struct interpreter *in, struct error *error)
         good = finish(in, &recording, error);
         recording = (struct recording){ 0 };
     }
+    if (in->clipping.limit > 0)
+        clipping_download(&in->clipping, in->needs.queue);
     return good;
 }
 

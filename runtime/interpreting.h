@@ -5,6 +5,7 @@
 #ifndef RUNTIME_INTERPRETING_H
 #define RUNTIME_INTERPRETING_H
 
+#include "runtime/clipping.h"
 #include "runtime/flights.h"
 #include "runtime/interpreter.h"
 #include "runtime/replays.h"
@@ -13,6 +14,7 @@ struct interpreter {
     struct interpreter_needs needs;
     struct flights flights;
     struct replays replays;
+    struct clipping clipping;
     uint64_t step;
     uint64_t passes;         // that have been run
     struct event *latest;    // behind all that the queue was given in this pass; NULL at first

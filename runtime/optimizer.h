@@ -17,6 +17,7 @@ struct optimizer {
     float momentum;               // of momentum
     float beta1, beta2, epsilon;  // of adamw
     float decay;
+    float clip;  // the most that the norm of all gradients may be (clipping.h); 0: as it comes
 };
 
 // The usual numbers: rate 0.001, momentum 0.9, betas 0.9 and 0.999, epsilon 1e-8, no decay.

@@ -209,7 +209,7 @@ static bool open_shared(struct session *session, const struct session_settings *
 {
     const struct schedule *schedule = session->schedule;
     if (!(session->placement = placement_read(schedule, error))
-        || !ties_open(&session->ties, session->stages, schedule, session->placement, error)
+        || !ties_open(&session->ties, session->stages, schedule, session->placement, settings->optimizer.clip > 0, error)
         || !weight_plan_open(&session->weight_plan, schedule, session->placement, error)
         || !whereabouts_open(&session->whereabouts, schedule, session->placement, &session->ties,
                              settings->group ? settings->group->board : NULL, error)
@@ -443,6 +443,13 @@ static void time_stages(struct session *session)
     }
 }
 
+// Every rank has the norms of all.
+static double gradient_norm(const struct session *session)
+{
+    const struct process_group *group = session->settings.group;
+    return interpreter_gradient_norm(session->workers[group ? group->rank : 0].interpreter);
+}
+
 // What this process has seen, and, in a process group, what all have.
 static bool measure(struct session *session, struct error *error)
 {
@@ -469,6 +476,7 @@ static void sum_up(struct session *session)
     for (uint32_t rank = 0; rank < last->ranks; rank++)
         session->per_rank[rank].live_peak_bytes = session->slab_bytes[rank];
     last->bubble = bubble_of(last->iteration_ns, session->per_rank, last->ranks);
+    last->gradient_norm = gradient_norm(session);
     last->slowest_stage = 0;
     for (uint32_t s = 1; s < session->schedule->stages; s++)
         if (session->stage_ns[s] > session->stage_ns[last->slowest_stage])

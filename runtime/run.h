@@ -50,6 +50,7 @@ struct session_result {
     uint32_t slowest_stage;              // with the most busy time
     const float *losses;                 // by micro-batch
     double loss;                         // their mean
+    double gradient_norm;                // before it was clipped; 0 where none is (optimizer.h)
 };
 
 // The schedule and the stages are copied; what a stage's `self` and `exempt` point

@@ -71,6 +71,14 @@ struct shared {
     uint64_t first, end;
 };
 
+// Elements [first, end) of a stage's weights that are a layer's parameters: its own, or, behind all of those, a copy of
+// what a layer of another stage has.
+struct stage_part {
+    uint32_t layer;  // of the model
+    uint64_t first, end;
+    bool is_copy;
+};
+
 struct stage {
     const struct stage_functions *functions;
     void *self;
@@ -79,6 +87,8 @@ struct stage {
     size_t exempt_count;
     const struct shared *shared;  // ascending by key; borrowed
     size_t shared_count;
+    const struct stage_part *parts;  // all weights are in one; borrowed. None, where nobody clips or has layers
+    size_t part_count;
     bool takes_splits;  // whether it can be given a part of each sequence at a time
     // Whether it may be called ahead of the first pass, with the first micro-batch of each kind of action and data of
     // no meaning, so that whatever is done once only has been done before there are messages (interpreting.h).

@@ -76,19 +76,45 @@ static bool tie_open(struct tie *tie, uint32_t key, const struct stage *stages, 
     return true;
 }
 
+// All ranks, each once.
+static bool norms_open(struct tie *tie, const struct placement *placement, struct error *error)
+{
+    *tie = (struct tie){ .key = UINT32_MAX, .stages = calloc(placement->stages, sizeof tie->stages[0]),
+                         .ranks = calloc(placement->ranks, sizeof tie->ranks[0]) };
+    if (!tie->stages || !tie->ranks)
+        return error_no_memory(error, "the norms of gradients");
+    for (uint32_t s = 0; s < placement->stages; s++)
+        tie->stages[tie->stage_count++] = s;
+    for (uint32_t rank = 0; rank < placement->ranks; rank++)
+        if (placement->stage_at[rank] < placement->stage_at[rank + 1])
+            tie->ranks[tie->rank_count++] = rank;
+    tie->adders = tie->rank_count;
+    tie->is_local = tie->rank_count == 1;
+    return true;
+}
+
+static bool refuse_without_flush(const struct schedule *schedule, bool clips, struct error *error)
+{
+    if (schedule->weights == WEIGHTS_FLUSH)
+        return true;
+    return clips ? error_set(error, "gradients are clipped by the norm over all stages, which is known at a flush only,"
+                             " and %s has none; take a schedule that flushes, or leave clipping out", schedule->name)
+                 : error_set(error, "tied layers are on different stages, whose gradients are added up at a flush, which"
+                             " %s has not; plan with them together", schedule->name);
+}
+
 bool ties_open(struct ties *ties, const struct stage *stages, const struct schedule *schedule,
-               const struct placement *placement, struct error *error)
+               const struct placement *placement, bool clips, struct error *error)
 {
     size_t most = 0;
-    *ties = (struct ties){ 0 };
+    *ties = (struct ties){ .have_norms = clips };
     for (uint32_t s = 0; s < placement->stages; s++)
         most += stages[s].shared_count;
-    if (most == 0)
+    if (most == 0 && !clips)
         return true;
-    if (schedule->weights != WEIGHTS_FLUSH)
-        return error_set(error, "tied layers are on different stages, whose gradients are added up at a flush, which %s"
-                         " has not; plan with them together", schedule->name);
-    ties->at = calloc(most, sizeof ties->at[0]);
+    if (!refuse_without_flush(schedule, clips, error))
+        return false;
+    ties->at = calloc(most + 1, sizeof ties->at[0]);
     bool good = ties->at || error_no_memory(error, "the tied layers of a pipeline");
     for (uint64_t last = 0; good;) {
         const uint32_t key = next_key(stages, placement->stages, last);
@@ -97,6 +123,7 @@ bool ties_open(struct ties *ties, const struct stage *stages, const struct sched
         good = tie_open(&ties->at[ties->count++], key, stages, placement, error);
         last = (uint64_t)key + 1;
     }
+    good = good && (!clips || norms_open(&ties->at[ties->count++], placement, error));
     if (!good)
         ties_close(ties);
     return good;

@@ -3,7 +3,7 @@
 #define TRAINER_HELD_OUT_H
 
 #include "trainer/model_layers.h"
-#include "trainer/twin.h"
+#include "runtime/twin/twin.h"
 
 struct held_out {
     struct model_layers *layers;

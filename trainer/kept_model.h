@@ -4,7 +4,7 @@
 
 #include "models/model.h"
 #include "runtime/checkpoint/manifest.h"
-#include "trainer/twin.h"
+#include "runtime/twin/twin.h"
 
 struct kept_model {
     char *path;  // of the checkpoint

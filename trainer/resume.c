@@ -115,6 +115,9 @@ static void say_what_differs(const struct resume_request *request, const struct 
             (unsigned long long)was->steps, (unsigned long long)now->steps);
     if (strcmp(was->rate, now->rate) != 0)
         say(request, "--rate was %s and is %s: the learning rate changes here", was->rate, now->rate);
+    if (strcmp(was->clip, now->clip) != 0)
+        say(request, "--clip was %s and is %s: gradients are clipped otherwise from here", was->clip[0] ? was->clip : "none",
+            now->clip[0] ? now->clip : "none");
 }
 
 // --- putting it in place -----------------------------------------------------------------------

@@ -36,10 +36,11 @@ struct training {
     uint32_t samples;     // micro-batches that an update averages
 };
 
-static struct optimizer optimizer_of(const struct plan *plan, float rate)
+static struct optimizer optimizer_of(const struct plan *plan, const struct train_settings *settings)
 {
     struct optimizer optimizer = optimizer_default(plan->holding.optimizer);
-    optimizer.rate = rate;
+    optimizer.rate = settings->rate;
+    optimizer.clip = settings->clip;
     optimizer.decay = 0.1f;
     optimizer.beta2 = 0.99f;  // short runs
     return optimizer;
@@ -294,7 +295,7 @@ static bool prepare(struct training *training, struct error *error)
     const struct session_settings session = {
         .capacity = TRANSPORT_UNLIMITED,
         .pin = settings->pin,
-        .optimizer = optimizer_of(plan, settings->rate),
+        .optimizer = optimizer_of(plan, settings),
         .group = settings->place.group,
         .is_stuck = settings->place.is_stuck,
         .opened = settings->place.opened,
@@ -324,11 +325,11 @@ static bool prepare(struct training *training, struct error *error)
     return training->pipeline != NULL;
 }
 
-void train_format_rate(float rate, char word[MANIFEST_WORD])
+void train_format_number(float number, char word[MANIFEST_WORD])
 {
     for (int digits = 1; digits <= 9; digits++) {  // 9 tell any two apart
-        snprintf(word, MANIFEST_WORD, "%.*g", digits, (double)rate);
-        if (strtof(word, NULL) == rate)
+        snprintf(word, MANIFEST_WORD, "%.*g", digits, (double)number);
+        if (strtof(word, NULL) == number)
             return;
     }
 }
@@ -343,7 +344,9 @@ static bool describe(struct training *training, struct error *error)
                               .data_tokens = settings->text->train_count + settings->text->held_count };
     snprintf(run->precision, sizeof run->precision, "%s", precision_name(training->model->sizes.precision));
     snprintf(run->optimizer, sizeof run->optimizer, "%s", optimizer_names[plan->holding.optimizer]);
-    train_format_rate(settings->rate, run->rate);
+    train_format_number(settings->rate, run->rate);
+    if (settings->clip > 0)
+        train_format_number(settings->clip, run->clip);
     text_data_hash(settings->text, run->data_hash);
     snprintf(run->plan.schedule, sizeof run->plan.schedule, "%s", plan->schedule);
     snprintf(run->plan.weights, sizeof run->plan.weights, "%s", weights_names[plan->weights]);

@@ -27,6 +27,7 @@ struct train_settings {
     uint32_t steps;
     uint64_t seed;
     float rate;             // the highest learning rate: reached after a tenth of the steps, then a cosine to a tenth of it
+    float clip;             // of the gradients' norm (runtime/optimizer.h)
     uint32_t flush_every;   // asynchronous schedules drain after so many iterations, of which steps is a multiple
     bool pin;               // each rank to a core of its own
     struct run_place place;
@@ -70,8 +71,8 @@ bool train_plan(const struct plan *plan, const struct model *model, const struct
                 struct train_result *result, struct error *error);
 void train_result_clear(struct train_result *result);
 
-// A learning rate in digits that tell it from any other.
-void train_format_rate(float rate, char word[MANIFEST_WORD]);
+// A number in digits that tell it from any other.
+void train_format_number(float number, char word[MANIFEST_WORD]);
 
 // The table of predicted against measured.
 void train_result_print(const struct train_result *result, struct text *text);

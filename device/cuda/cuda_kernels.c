@@ -156,9 +156,14 @@ static void give_sgd(struct queue *queue, const struct sgd *sgd, const struct op
     GIVE(queue, "an update by SGD", cuda_sgd, sgd, span);
 }
 
-static void give_sum_of_squares(struct queue *queue, double *sum, const float *in, size_t count)
+static void give_norm(struct queue *queue, float *norm, const float *in, size_t count)
 {
-    GIVE_SUMMING(queue, "a sum of squares", cuda_sum_of_squares, sum, in, count);
+    GIVE_SUMMING(queue, "a norm", cuda_norm, norm, in, count);
+}
+
+static void give_clip(struct queue *queue, const struct clip *clip, float *gradients, size_t count)
+{
+    GIVE_SUMMING(queue, "clipping", cuda_clip, clip, gradients, count);
 }
 
 const struct kernel_functions cuda_kernels = {
@@ -190,5 +195,6 @@ const struct kernel_functions cuda_kernels = {
     .cross_entropy_backward = give_cross_entropy_backward,
     .adamw = give_adamw,
     .sgd = give_sgd,
-    .sum_of_squares = give_sum_of_squares,
+    .norm = give_norm,
+    .clip = give_clip,
 };

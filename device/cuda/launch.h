@@ -120,7 +120,8 @@ cudaError_t cuda_cross_entropy_backward(const struct cuda_launch *launch, const 
 cudaError_t cuda_adamw(const struct cuda_launch *launch, const struct adamw *adamw,
                        const struct optimizer_span *span);
 cudaError_t cuda_sgd(const struct cuda_launch *launch, const struct sgd *sgd, const struct optimizer_span *span);
-cudaError_t cuda_sum_of_squares(const struct cuda_launch *launch, double *sum, const float *in, size_t count);
+cudaError_t cuda_norm(const struct cuda_launch *launch, float *norm, const float *in, size_t count);
+cudaError_t cuda_clip(const struct cuda_launch *launch, const struct clip *clip, float *gradients, size_t count);
 
 // --- loading -----------------------------------------------------------------------
 

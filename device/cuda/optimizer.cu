@@ -130,7 +130,7 @@ cudaError_t cuda_sgd(const struct cuda_launch *launch, const struct sgd *sgd, co
     WITH_NUMBERS(launch, sgd_of<T>(launch, sgd, span));
 }
 
-// --- sums of squares -------------------------------------------------------------------
+// --- norms -----------------------------------------------------------------------------
 
 // Each block sums the squares that fall to it, in double; one block sums those sums.
 static __device__ inline double square(float x)
@@ -156,7 +156,17 @@ static __global__ void __launch_bounds__(BLOCK) squares_kernel(double *sums, con
         sums[blockIdx.x] = sum;
 }
 
-cudaError_t cuda_sum_of_squares(const struct cuda_launch *launch, double *sum, const float *in, size_t count)
+static __global__ void __launch_bounds__(BLOCK) root_kernel(float *norm, const double *sums, size_t count)
+{
+    double total = 0;
+    for (size_t i = threadIdx.x; i < count; i += BLOCK)
+        total += sums[i];
+    total = over_group<BLOCK>(total, added());
+    if (threadIdx.x == 0)
+        *norm = (float)sqrt(total);
+}
+
+cudaError_t cuda_norm(const struct cuda_launch *launch, float *norm, const float *in, size_t count)
 {
     const size_t blocks = blocks_of_sum(count, 16 * BLOCK);
     double *const sums = (double *)launch->scratch;
@@ -164,7 +174,43 @@ cudaError_t cuda_sum_of_squares(const struct cuda_launch *launch, double *sum, c
                                              head_of<4>(count, in));
     if (status != cudaSuccess)
         return status;
-    return launch_blocks(launch, sums_kernel<double>, 1, BLOCK, 0, sum, sums, blocks, 1);
+    return launch_blocks(launch, root_kernel, 1, BLOCK, 0, norm, sums, blocks);
+}
+
+// One thread, in the order of the norms: there is one for each layer.
+static __global__ void clip_factor_kernel(float *factor, struct clip clip)
+{
+    double sum = 0;
+    if (threadIdx.x > 0)
+        return;
+    for (size_t i = 0; i < clip.norm_count; i++)
+        sum += square(clip.norms[i]);
+    const double norm = sqrt(sum);
+    *factor = norm <= (double)clip.limit ? 1.0f : (float)((double)clip.limit / norm);
+}
+
+struct clip_body {
+    float *gradients;
+    const float *factor;
+
+    template <int N>
+    __device__ void at(size_t i) const
+    {
+        pack<N> x = load<N>(gradients + i);
+#pragma unroll
+        for (int k = 0; k < N; k++)
+            x.at[k] *= *factor;
+        store<N>(gradients + i, x);
+    }
+};
+
+cudaError_t cuda_clip(const struct cuda_launch *launch, const struct clip *clip, float *gradients, size_t count)
+{
+    float *const factor = (float *)launch->scratch;
+    const cudaError_t status = launch_blocks(launch, clip_factor_kernel, 1, WARP, 0, factor, *clip);
+    if (status != cudaSuccess)
+        return status;
+    return launch_each<UPDATE_PACK>(launch, clip_body{ gradients, factor }, count, head_of<UPDATE_PACK>(count, gradients));
 }
 
 // --- loading ---------------------------------------------------------------------------------
@@ -177,6 +223,6 @@ static cudaError_t load_of()
 
 cudaError_t cuda_load_optimizer(void)
 {
-    return first_bad(load_kernels(squares_kernel, sums_kernel<double>),
+    return first_bad(load_kernels(squares_kernel, root_kernel, clip_factor_kernel, each_kernel<UPDATE_PACK, clip_body>),
                      first_bad(load_of<float>(), load_of<__nv_bfloat16>()));
 }

@@ -52,6 +52,8 @@ static void write_with(const struct manifest *manifest, const char *hash, struct
     json_put_string(&json, "precision", manifest->precision);
     json_put_string(&json, "optimizer", manifest->optimizer);
     json_put_string(&json, "rate", manifest->rate);
+    if (manifest->clip[0])
+        json_put_string(&json, "clip", manifest->clip);
     json_put_u64(&json, "seed", manifest->seed);
     json_begin_object(&json, "data", JSON_INLINE);
     json_put_string(&json, "hash", manifest->data_hash);
@@ -144,6 +146,8 @@ static bool read_all(struct json *root, struct manifest *manifest, char hash[HAS
     json_string_into(root, "precision", manifest->precision, MANIFEST_WORD);
     json_string_into(root, "optimizer", manifest->optimizer, MANIFEST_WORD);
     json_string_into(root, "rate", manifest->rate, MANIFEST_WORD);
+    if (json_has(root, "clip"))
+        json_string_into(root, "clip", manifest->clip, MANIFEST_WORD);
     manifest->seed = json_u64(root, "seed", 0, JSON_MAX);
     read_data(root, manifest);
     read_plan(root, manifest);

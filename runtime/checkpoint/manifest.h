@@ -20,6 +20,7 @@ struct manifest {
     char precision[MANIFEST_WORD];   // "fp32"
     char optimizer[MANIFEST_WORD];   // "adamw"
     char rate[MANIFEST_WORD];        // the highest learning rate, in digits that tell it from any other
+    char clip[MANIFEST_WORD];        // likewise, the norm that gradients are clipped by; empty: they are not
     uint64_t seed;
     char data_hash[HASH_SIZE];
     uint64_t data_tokens;

@@ -269,10 +269,13 @@ static void run_sgd(struct trial *t)
     kernel_sgd(t->queue, &(struct sgd){ .rate = 0.01f, .momentum = 0.9f, .decay = 0.1f }, &span);
 }
 
-static void run_sum_of_squares(struct trial *t)
+static void run_clip(struct trial *t)
 {
-    float *in = floats(t, count_of(t));
-    kernel_sum_of_squares(t->queue, output(t, DOUBLES, 1, "sum"), in, count_of(t));
+    float *gradients = output(t, FLOATS, count_of(t), "gradients"), *in = floats(t, count_of(t));
+    float *norm = output(t, FLOATS, 1, "norm");
+    kernel_norm(t->queue, norm, in, count_of(t));
+    kernel_scale(t->queue, gradients, in, 1, count_of(t));
+    kernel_clip(t->queue, &(struct clip){ .norms = norm, .norm_count = 1, .limit = 0.5f }, gradients, count_of(t));
 }
 
 static const struct {
@@ -302,7 +305,7 @@ static const struct {
     { "cross_entropy", run_cross_entropy },
     { "adamw", run_adamw },
     { "sgd", run_sgd },
-    { "sum_of_squares", run_sum_of_squares },
+    { "norm, clip", run_clip },
 };
 
 // --- running and comparing ---------------------------------------------------------

@@ -405,7 +405,7 @@ static void sums_of_a_tie_are_of_those_who_bring_something_and_go_to_all(void **
         for (uint32_t adders = 2; adders <= ranks; adders++) {
             struct error error = { 0 };
             struct tie tie = { .ranks = all, .rank_count = ranks, .adders = adders };
-            const struct ties ties = { &tie, 1 };
+            const struct ties ties = { &tie, 1, false };
             struct world *world = world_of(lowered_of(schedule_generate("1f1b", ranks, 0, ranks, &error)), add_up);
             world->ties = &ties;
             assert_good(run(world, &error), error);

@@ -4,6 +4,13 @@
 #include "tests/trainer/made_plan.h"
 #include "trainer/model_layers.h"
 
+// Gradients are clipped in half of the runs that flush: by a norm that some of them have, or none.
+static float clip_of(const struct made *made, uint64_t *seed)
+{
+    static const float limits[] = { 0, 0, 0.5f, 1000 };
+    return made->plan.weights == WEIGHTS_FLUSH ? limits[random_below(seed, 4)] : 0;
+}
+
 // The model is freed.
 static void verify_model_of(uint64_t trial, struct made *made, struct model *model, enum precision precision,
                             uint64_t *seed)
@@ -14,7 +21,8 @@ static void verify_model_of(uint64_t trial, struct made *made, struct model *mod
     cut(made, model, seed, random_below(seed, 2));
     struct verification result;
     const struct run_place place = { .device = device_of(trial, precision) };
-    if (!verify_plan(&made->plan, model, &place, 2, trial, &result, &error))
+    const struct verify_settings settings = { .steps = 2, .seed = trial, .clip = clip_of(made, seed) };
+    if (!verify_plan(&made->plan, model, &place, &settings, &result, &error))
         fail_msg("trial %llu: %s, %u ranks, %zu stages, %u micro-batches: %s", (unsigned long long)trial,
                  made->plan.schedule, made->plan.ranks, made->plan.stage_count, made->plan.micro_batches, error.text);
     if (!result.equal)
@@ -33,7 +41,7 @@ static void verify_one(uint64_t trial, struct made *made, uint64_t *seed)
 }
 
 // Every schedule there is: the synchronous ones compute what one processor computes,
-// the others what their formula says (trainer/updates.h).
+// the others what their formula says (runtime/twin/updates.h).
 static void every_schedule_computes_what_it_should_bit_for_bit(void **state)
 {
     (void)state;
@@ -81,7 +89,9 @@ static void random_schedules_compute_what_they_should_bit_for_bit(void **state)
         struct verification result;
         struct error error = { 0 };
         const struct run_place place = { .device = device_of(trial, PRECISION_FP32) };
-        const bool good = verify_schedule(lowered, &made.plan, model, &place, 2, trial, &result, &error);
+        made.plan.weights = traits.weights;
+        const struct verify_settings settings = { .steps = 2, .seed = trial, .clip = clip_of(&made, &seed) };
+        const bool good = verify_schedule(lowered, &made.plan, model, &place, &settings, &result, &error);
         if (!good && made.plan.holding.tied_apart && strstr(error.text, "stages whose layers are tied"))
             refused++;  // ranks with some of them
         else if (!good)
@@ -148,16 +158,19 @@ static void other_weights_are_seen(void **state)
     batches.seed = 2;
     struct model_layers *theirs = model_layers_create(model, device, &batches, &error);
     assert_good(ours && theirs, error);
-    device_close(device);
-
+    const struct verify_layers what = {
+        .plan = &made.plan, .ours = ours->layers, .theirs = theirs->layers, .layer_count = model->layer_count,
+        .device = device, .settings.optimizer = optimizer_default(OPTIMIZER_SGD), .steps = 1,
+    };
     struct verification result;
-    assert_good(verify_layers(&made.plan, ours->layers, theirs->layers, model->layer_count, 1, &result, &error), error);
+    assert_good(verify_layers(&what, &result, &error), error);
     assert_false(result.equal);
     assert_true(result.differing > result.parameter_count / 2);
     assert_int_equal(result.losses_differing, 3);
     assert_string_equal(result.layer, "embedding");
     model_layers_free(ours);
     model_layers_free(theirs);
+    device_close(device);
     model_free(model);
 }
 
@@ -182,7 +195,8 @@ static void tied_layers_share_their_words_bit_for_bit(void **state)
         cut(&made, model, &seed, trial % 3 == 0);
         struct verification result;
         const struct run_place place = { .device = device_of(trial, precision) };
-        assert_good(verify_plan(&made.plan, model, &place, 3, trial, &result, &error), error);
+        const struct verify_settings settings = { .steps = 3, .seed = trial, .clip = clip_of(&made, &seed) };
+        assert_good(verify_plan(&made.plan, model, &place, &settings, &result, &error), error);
         assert_true(result.equal && result.parameter_count > 0);
         model_free(model);
     }
@@ -238,7 +252,8 @@ static void tied_layers_on_two_stages_must_be_meant_to_be_and_met_at_a_flush(voi
         assert_true(set_schedule(&made, &asked));
         cut(&made, model, &seed, false);
         struct verification result;
-        assert_false(verify_plan(&made.plan, model, &(struct run_place){ .device = "cpu" }, 1, 1, &result, &error));
+        assert_false(verify_plan(&made.plan, model, &(struct run_place){ .device = "cpu" },
+                                 &(struct verify_settings){ .steps = 1, .seed = 1 }, &result, &error));
         assert_error(error, rows[i].sentence);
         model_free(model);
     }
@@ -257,7 +272,8 @@ static void a_plan_of_another_model_is_refused(void **state)
     cut(&made, model, &seed, false);
     made.names[5] = "tail";
     struct verification result;
-    assert_false(verify_plan(&made.plan, model, &(struct run_place){ .device = "cpu" }, 1, 1, &result, &error));
+    assert_false(verify_plan(&made.plan, model, &(struct run_place){ .device = "cpu" },
+                                 &(struct verify_settings){ .steps = 1, .seed = 1 }, &result, &error));
     assert_error(error, "the plan's stage 1 calls layer 5 \"tail\", the model \"head\": the plan is of"
                         " another model");
     assert_int_equal(error.kind, ERROR_INPUT);

@@ -168,13 +168,21 @@ static void check_squares(struct cuda_rig *rig, uint64_t trial)
 {
     const size_t count = trial % 3 ? some_size(rig, 3000) : 5000 + random_below(&rig->seed, 20000);
     const float *in = some_floats(rig, count, 2);
-    double *sum = cuda_rig_bytes(rig, 2, sizeof(double), true);
-    must_launch(cuda_sum_of_squares(&rig->launch, sum, in, count));
+    float *norm = cuda_rig_bytes(rig, 2, sizeof(float), true), *clipped = out_floats(rig, count);
+    must_launch(cuda_norm(&rig->launch, norm, in, count));
     double want = 0;
     for (size_t i = 0; i < count; i++)
         want += (double)in[i] * (double)in[i];
-    if (!(fabs(*sum - want) <= 1e-13 * want))
-        fail_msg("%zu squares sum to %.17g, should be %.17g", count, *sum, want);
+    if (!(fabs((double)*norm - sqrt(want)) <= 1e-7 * sqrt(want)))
+        fail_msg("the norm of %zu numbers is %.9g, should be %.17g", count, (double)*norm, sqrt(want));
+    for (int above = 0; above < 2; above++) {
+        const struct clip clip = { .norms = norm, .norm_count = 1, .limit = above ? *norm / 3 : *norm * 2 };
+        memcpy(clipped, in, count * sizeof *clipped);
+        must_launch(cuda_clip(&rig->launch, &clip, clipped, count));
+        for (size_t i = 0; i < count; i++)
+            if (clipped[i] != in[i] * clip_factor(&clip))
+                fail_msg("number %zu of %zu, %.9g, is clipped to %.9g", i, count, (double)in[i], (double)clipped[i]);
+    }
 }
 
 static void squares_are_summed_in_double(void **state)

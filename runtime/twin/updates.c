@@ -1,4 +1,4 @@
-#include "trainer/updates.h"
+#include "runtime/twin/updates.h"
 
 #include <stdlib.h>
 #include <string.h>

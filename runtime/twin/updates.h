@@ -14,8 +14,8 @@
 // (schedule_samples(), runtime/weight_plan.h); the rest is made good here.
 //
 // Versions and updates count from the beginning of a pass through the schedule.
-#ifndef TRAINER_UPDATES_H
-#define TRAINER_UPDATES_H
+#ifndef RUNTIME_TWIN_UPDATES_H
+#define RUNTIME_TWIN_UPDATES_H
 
 #include "partitioner/plan/placement.h"
 

@@ -9,12 +9,12 @@
 // one's gradients stage by stage, before the update.
 //
 // The pipeline's weights must equal its weights bit for bit.
-#ifndef TRAINER_TWIN_H
-#define TRAINER_TWIN_H
+#ifndef RUNTIME_TWIN_TWIN_H
+#define RUNTIME_TWIN_TWIN_H
 
 #include "runtime/optimizer.h"
 #include "runtime/weir.h"
-#include "trainer/updates.h"
+#include "runtime/twin/updates.h"
 
 struct twin;
 

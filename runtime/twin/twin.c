@@ -1,4 +1,4 @@
-#include "trainer/twin.h"
+#include "runtime/twin/twin.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -36,6 +36,7 @@ struct twin {
     uint64_t *begun;  // per stage: the newest version when the pass began
     struct twin_share *shares;  // in order of their stages
     size_t share_count;
+    float *norms;  // of each layer's gradients; NULL where nothing is clipped
     struct twin_layer own[];
 };
 
@@ -138,6 +139,8 @@ static bool allocate(struct twin *twin, struct error *error)
         workspace = layer->backward_workspace_bytes > workspace ? layer->backward_workspace_bytes : workspace;
     }
     twin->workspace = get(twin, workspace, &good, error);
+    if (twin->settings.optimizer.clip > 0)
+        twin->norms = get(twin, twin->layer_count * sizeof *twin->norms, &good, error);
     return good && allocate_shares(twin, error);
 }
 
@@ -202,6 +205,7 @@ void twin_free(struct twin *twin)
     }
     free(twin->shares);
     device_release(twin->device, twin->workspace);
+    device_release(twin->device, twin->norms);
     queue_free(twin->queue);
     if (twin->settings.schedule)
         updates_close(&twin->updates);
@@ -347,6 +351,19 @@ static void add_shares(struct twin *twin)
     }
 }
 
+// Clips the gradients of all layers by their norm.
+static void clip(struct twin *twin)
+{
+    const struct clip clip = { twin->norms, twin->layer_count, twin->settings.optimizer.clip };
+    queue_zero(twin->queue, twin->norms, twin->layer_count * sizeof *twin->norms);
+    for (size_t l = 0; l < twin->layer_count; l++)
+        if (twin->layers[l].parameter_bytes > 0)
+            kernel_norm(twin->queue, &twin->norms[l], twin->own[l].gradients, number_count(twin, l));
+    for (size_t l = 0; l < twin->layer_count; l++)
+        if (twin->layers[l].parameter_bytes > 0)
+            kernel_clip(twin->queue, &clip, twin->own[l].gradients, number_count(twin, l));
+}
+
 // The next version of a layer's weights, and the gradients to zero.
 static void optimize(struct twin *twin, size_t l)
 {
@@ -409,15 +426,17 @@ static void make_update(struct twin *twin, const struct update_step *made)
             optimize(twin, l);
 }
 
-// Tied layers on different stages are there under a flush only, where a pass is one update
+// Tied layers on different stages, and clipping, are there under a flush only, where a pass is one update
 // of all.
-static bool make_tied_updates(struct twin *twin, uint64_t step, float *losses, struct error *error)
+static bool make_updates_at_once(struct twin *twin, uint64_t step, float *losses, struct error *error)
 {
     const struct updates *updates = &twin->updates;
     for (size_t i = 0; i < updates->step_count; i++)
         if (!gather_update(twin, &updates->steps[i], step, losses, error))
             return false;
     add_shares(twin);
+    if (twin->norms)
+        clip(twin);
     for (size_t i = 0; i < updates->step_count; i++)
         make_update(twin, &updates->steps[i]);
     return true;
@@ -441,7 +460,7 @@ bool twin_step(struct twin *twin, uint64_t step, float *losses, struct error *er
     for (size_t l = 0; l < twin->layer_count; l++)
         twin->begun[twin->own[l].stage] = twin->own[l].newest;
     if (updates->step_count > 0)
-        good = (twin->share_count > 0 ? make_tied_updates : make_updates)(twin, step, losses, error);
+        good = (twin->share_count > 0 || twin->norms ? make_updates_at_once : make_updates)(twin, step, losses, error);
     // Without an update there is still what the forwards find.
     for (uint32_t i = 0; good && updates->step_count == 0 && i < updates->schedule->micro_batches; i++)
         good = go_forward(twin, step, i, losses, error);

@@ -1,0 +1,41 @@
+// Clipping by the global norm: the gradients of all layers, on whatever stages, are scaled down together where the norm
+// of all of them is above a limit (Pascanu et al. 2013; torch.nn.utils.clip_grad_norm_).
+//
+//     stage 0   | norm of layer 0 | norm of layer 1 |     0 |     0 |
+//     stage 1   |               0 |               0 |  of 2 |  of 3 |   added up over all ranks: every rank has all
+//
+// A norm for each layer, and the norm of these in the order of the layers: so the bits are the same wherever a plan cuts.
+// Each rank measures the layers of which it has the first copy; of tied parameters the layer that owns them counts.
+// The floats lie beside the slab: as many as the model has layers.
+#ifndef RUNTIME_CLIPPING_H
+#define RUNTIME_CLIPPING_H
+
+#include "runtime/stage.h"
+#include "runtime/transport.h"
+
+struct clipping {
+    struct device *device;
+    float limit;  // 0: nothing is clipped
+    float *norms, *host;  // by layer: on the device, and what was downloaded of them
+    uint32_t layers;
+    struct event *measured;  // when this rank's norms are there
+};
+
+// Of a pipeline with these stages.
+bool clipping_open(struct clipping *clipping, struct device *device, const struct stage *stages, uint32_t stage_count,
+                   float limit, struct error *error);
+void clipping_close(struct clipping *clipping);
+
+// In order: none are known; those of a stage's own layers; what all ranks add up, as group `group`; and then, of the
+// sum, this is how gradients are clipped.
+void clipping_begin(const struct clipping *clipping, struct queue *queue);
+void clipping_measure(const struct clipping *clipping, struct queue *queue, const struct stage *stage,
+                      const float *gradients);
+struct reduction clipping_sum(const struct clipping *clipping, uint32_t group);
+void clipping_clip(const struct clipping *clipping, struct queue *queue, float *gradients, uint64_t count);
+
+// Has the norms downloaded; once the queue is done, clipping_norm() is the norm before anything was clipped.
+void clipping_download(const struct clipping *clipping, struct queue *queue);
+double clipping_norm(const struct clipping *clipping);
+
+#endif

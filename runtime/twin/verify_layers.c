@@ -1,0 +1,137 @@
+#include "runtime/twin/verify_layers.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/pipeline.h"
+#include "runtime/twin/twin.h"
+
+// Both sides, and what they are made of.
+struct pair {
+    const struct verify_layers *what;
+    struct pipeline *pipeline;
+    struct twin *twin;
+    uint32_t *first_of_stage;
+    float *losses;    // of the twin
+    uint32_t runs;    // iterations in one pass through the schedule
+};
+
+static void pair_clear(struct pair *pair)
+{
+    twin_free(pair->twin);  // which has the pipeline's schedule
+    pipeline_free(pair->pipeline);
+    free(pair->first_of_stage);
+    free(pair->losses);
+}
+
+static bool make_pair(struct pair *pair, struct error *error)
+{
+    const struct verify_layers *what = pair->what;
+    const struct plan *plan = what->plan;
+    pair->runs = plan->weights == WEIGHTS_FLUSH || what->schedule ? 1 : what->steps;
+    pair->pipeline = what->schedule ? pipeline_create_on(what->schedule, plan, what->ours, what->layer_count,
+                                                         what->device, &what->settings, error)
+                                    : pipeline_create(plan, what->ours, what->layer_count, what->device, pair->runs,
+                                                      &what->settings, error);
+    if (!pair->pipeline)
+        return false;
+
+    pair->first_of_stage = calloc(plan->stage_count + 1, sizeof pair->first_of_stage[0]);
+    pair->losses = calloc(pair->pipeline->schedule->micro_batches + 1u, sizeof pair->losses[0]);
+    if (!pair->first_of_stage || !pair->losses)
+        return error_no_memory(error, "a verification");
+    for (size_t s = 0; s < plan->stage_count; s++)
+        pair->first_of_stage[s + 1] = plan->stages[s].end;
+    const struct twin_settings twin = { pair->pipeline->schedule, pair->first_of_stage, what->settings.optimizer };
+    pair->twin = twin_create(what->theirs, what->layer_count, what->device, &twin, error);
+    return pair->twin != NULL;
+}
+
+static bool run_pair(struct pair *pair, struct verification *result, struct error *error)
+{
+    const uint32_t micro_batches = pair->pipeline->schedule->micro_batches;
+    for (uint32_t step = 0; step < pair->what->steps; step += pair->runs) {
+        if (!session_step(pair->pipeline->session, error)
+            || !twin_step(pair->twin, step / pair->runs, pair->losses, error))
+            return false;
+        const struct session_result *last = session_last(pair->pipeline->session);
+        result->loss = 0;
+        for (uint32_t i = 0; i < micro_batches; i++)
+            result->loss += last->losses[i];
+        result->loss *= (double)schedule_samples(pair->pipeline->schedule) / micro_batches;
+        for (uint32_t i = 0; i < micro_batches; i++)
+            result->losses_differing += memcmp(&last->losses[i], &pair->losses[i], sizeof(float)) != 0;
+    }
+    return true;
+}
+
+// Number i of the weights as a float: bfloat16 is the upper half of one.
+static float number_at(const unsigned char *weights, enum precision precision, uint64_t i)
+{
+    const size_t size = precision_bytes(precision);
+    unsigned char bytes[sizeof(float)] = { 0 };
+    float number;
+    memcpy(bytes + sizeof bytes - size, weights + i * size, size);
+    memcpy(&number, bytes, sizeof number);
+    return number;
+}
+
+static void compare(const struct weir_layer *layer, enum precision precision, uint32_t copy, const unsigned char *ours,
+                    const unsigned char *theirs, struct verification *result)
+{
+    const size_t size = precision_bytes(precision);
+    for (uint64_t i = 0; i < layer->parameter_bytes / size; i++) {
+        result->parameter_count += copy == 0;
+        if (memcmp(ours + i * size, theirs + i * size, size) == 0)
+            continue;
+        if (result->differing++ == 0) {
+            snprintf(result->layer, sizeof result->layer, "%s", layer->name);
+            result->copy = copy;
+            result->index = i;
+            result->pipeline = number_at(ours, precision, i);
+            result->sequential = number_at(theirs, precision, i);
+        }
+    }
+}
+
+// Every copy of a layer.
+static bool compare_layer(struct pair *pair, uint32_t layer, struct queue *queue, struct verification *result,
+                          struct error *error)
+{
+    const uint64_t bytes = pair->what->ours[layer].parameter_bytes;
+    unsigned char *ours = malloc(bytes + 1), *theirs = malloc(bytes + 1);
+    bool good = (ours && theirs) || error_no_memory(error, "a verification");
+    if (good) {
+        queue_download(queue, theirs, twin_parameters(pair->twin, layer), bytes);
+        good = queue_wait(queue, error);
+    }
+    for (uint32_t copy = 0; good && copy < pipeline_copies(pair->pipeline, layer); copy++) {
+        good = pipeline_read_parameters(pair->pipeline, layer, copy, bytes, ours, error);
+        if (good)
+            compare(&pair->what->ours[layer], device_precision(pair->what->device), copy, ours, theirs, result);
+    }
+    free(ours);
+    free(theirs);
+    return good;
+}
+
+static bool compare_pair(struct pair *pair, struct verification *result, struct error *error)
+{
+    struct queue *queue = queue_create(pair->what->device, error);
+    bool good = queue != NULL;
+    for (uint32_t l = 0; good && l < pair->what->layer_count; l++)
+        good = compare_layer(pair, l, queue, result, error);
+    queue_free(queue);
+    return good;
+}
+
+bool verify_layers(const struct verify_layers *what, struct verification *result, struct error *error)
+{
+    struct pair pair = { .what = what };
+    *result = (struct verification){ .steps = what->steps };
+    const bool good = make_pair(&pair, error) && run_pair(&pair, result, error) && compare_pair(&pair, result, error);
+    result->equal = good && result->differing == 0 && result->losses_differing == 0;
+    pair_clear(&pair);
+    return good;
+}
