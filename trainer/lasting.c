@@ -61,14 +61,15 @@ struct lasting_model *lasting_model_create(const struct model *model, enum optim
                                            struct error *error)
 {
     const bool has_names = hugging_face_has(model);
+    char (*names)[HUGGING_FACE_NAME] = NULL;
     struct lasting_model *lasting = calloc(1, sizeof *lasting);
     if (lasting) {
         lasting->form = (struct lasting_form){ model->sizes.precision, optimizer };
         lasting->layers = calloc(model->layer_count, sizeof lasting->layers[0]);
         lasting->tensors = calloc(model->layer_count * LAYER_TENSORS, sizeof lasting->tensors[0]);
-        lasting->names = has_names ? calloc(model->layer_count * LAYER_TENSORS, sizeof lasting->names[0]) : NULL;
+        names = lasting->names = has_names ? calloc(model->layer_count * LAYER_TENSORS, sizeof *names) : NULL;
     }
-    if (!lasting || !lasting->layers || !lasting->tensors || (has_names && !lasting->names)) {
+    if (!lasting || !lasting->layers || !lasting->tensors || (has_names && !names)) {
         lasting_model_free(lasting);
         error_no_memory(error, "a model's tensors");
         return NULL;
@@ -80,7 +81,7 @@ struct lasting_model *lasting_model_create(const struct model *model, enum optim
         lasting->layers[l] = (struct lasting_layer){
             .name = layer->name,
             .tensors = tensors,
-            .tensor_count = describe(layer, tensors, has_names ? lasting->names + (tensors - lasting->tensors) : NULL),
+            .tensor_count = describe(layer, tensors, has_names ? names + (tensors - lasting->tensors) : NULL),
             .numbers = layer_sizes(layer).parameter_bytes / precision_bytes(model->sizes.precision),
         };
         tensors += lasting->layers[l].tensor_count;
@@ -89,58 +90,4 @@ struct lasting_model *lasting_model_create(const struct model *model, enum optim
         return lasting;
     lasting_model_free(lasting);
     return NULL;
-}
-
-void lasting_model_free(struct lasting_model *lasting)
-{
-    if (!lasting)
-        return;
-    free(lasting->layers);
-    free(lasting->tensors);
-    free(lasting->names);
-    for (size_t i = 0; i < lasting->file_count; i++)
-        text_clear(&lasting->files[i].text);
-    free(lasting);
-}
-
-bool lasting_model_matches(const struct lasting_model *lasting, const struct manifest *manifest, struct error *error)
-{
-    const char *precision = precision_name(lasting->form.precision);
-    const char *optimizer = optimizer_names[lasting->form.optimizer];
-    if (strcmp(manifest->precision, precision) != 0)
-        return error_set(error, "the checkpoint is of a run in %s, and this one is in %s", manifest->precision,
-                         precision);
-    if (strcmp(manifest->optimizer, optimizer) != 0)
-        return error_set(error, "the checkpoint is of a run with the optimizer %s, and this one has %s",
-                         manifest->optimizer, optimizer);
-    if (manifest->layer_count != lasting->layer_count)
-        return error_set(error, "the checkpoint has %zu layers, and the model has %zu", manifest->layer_count,
-                         lasting->layer_count);
-    for (size_t l = 0; l < lasting->layer_count; l++)
-        if (strcmp(manifest->layers[l].name, lasting->layers[l].name) != 0)
-            return error_set(error, "the checkpoint's layer %zu is %.100s, and the model's is %s", l,
-                             manifest->layers[l].name, lasting->layers[l].name);
-    return true;
-}
-
-bool lasting_state_create(struct lasting_state *state, const struct lasting_model *lasting, size_t layer,
-                          struct error *error)
-{
-    bool good = true;
-    *state = (struct lasting_state){ 0 };
-    for (uint32_t part = 0; good && part < lasting_parts(&lasting->form); part++) {
-        state->parts[part] = malloc(lasting_part_bytes(&lasting->form, &lasting->layers[layer], part) + 1);
-        good = state->parts[part] != NULL;
-    }
-    if (good)
-        return true;
-    lasting_state_clear(state);
-    return error_no_memory(error, "a layer of a checkpoint");
-}
-
-void lasting_state_clear(struct lasting_state *state)
-{
-    for (uint32_t part = 0; part < LASTING_PARTS; part++)
-        free(state->parts[part]);
-    *state = (struct lasting_state){ 0 };
 }

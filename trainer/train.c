@@ -9,11 +9,12 @@
 #include "runtime/agreement.h"
 #include "runtime/pipeline.h"
 #include "schedules/board.h"
-#include "trainer/checkpoints.h"
 #include "trainer/given_weights.h"
 #include "trainer/held_out.h"
+#include "trainer/lasting.h"
 #include "trainer/model_layers.h"
 #include "trainer/ngram.h"
+#include "trainer/same_run.h"
 
 struct pass_record {  // of one pass through the schedule
     uint64_t ns;
@@ -31,6 +32,7 @@ struct training {
     size_t pass_count;
     uint64_t step;        // so many are made
     struct manifest run;  // what checkpoints say of it
+    struct lasting_model *lasting;    // NULL: nothing is kept or given
     struct checkpoints *checkpoints;  // NULL: none are kept
     uint32_t iterations;  // in one pass
     uint32_t samples;     // micro-batches that an update averages
@@ -320,6 +322,11 @@ static bool prepare(struct training *training, struct error *error)
     if (training->layers)
         training->pipeline = pipeline_create(plan, training->layers->layers, training->layers->layer_count,
                                              training->device, training->iterations, &session, error);
+    if (training->pipeline && (settings->checkpoints.folder || settings->weights)) {
+        training->lasting = lasting_model_create(training->model, plan->holding.optimizer, error);
+        if (!training->lasting)
+            return false;
+    }
     if (training->pipeline && schedule_is_forward_only(training->pipeline->schedule))
         return error_set(error, "%s makes no updates, so it trains nothing; it can be verified", plan->schedule);
     return training->pipeline != NULL;
@@ -363,8 +370,8 @@ static bool open_checkpoints(struct training *training, struct error *error)
     uint64_t passes;
     if (settings->checkpoints.folder) {
         const struct checkpoints_request request = {
-            .settings = settings->checkpoints, .group = settings->place.group, .model = training->model,
-            .plan = training->plan, .pipeline = training->pipeline, .run = &training->run, .say = settings->say,
+            .settings = settings->checkpoints, .group = settings->place.group, .lasting = training->lasting,
+            .pipeline = training->pipeline, .run = &training->run, .rules = &same_run, .say = settings->say,
             .self = settings->self,
         };
         if (!describe(training, error))
@@ -386,10 +393,7 @@ static bool take_given_weights(const struct training *training, struct error *er
     const struct train_settings *settings = training->settings;
     if (!settings->weights || training->step > 0)
         return true;
-    struct lasting_model *lasting =
-        lasting_model_create(training->model, training->plan->holding.optimizer, error);
-    const bool good = lasting && given_weights_put(settings->weights, lasting, training->pipeline, error);
-    lasting_model_free(lasting);
+    const bool good = given_weights_put(settings->weights, training->lasting, training->pipeline, error);
     return ranks_all_good(settings->place.group, good, error);
 }
 
@@ -424,6 +428,7 @@ bool train_plan(const struct plan *plan, const struct model *model, const struct
             conclude(&training, result);
     }
     checkpoints_close(training.checkpoints);
+    lasting_model_free(training.lasting);
     pipeline_free(training.pipeline);
     model_layers_free(training.layers);
     device_close(training.device);

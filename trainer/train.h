@@ -8,7 +8,7 @@
 #include "models/model.h"
 #include "partitioner/plan/plan.h"
 #include "schedules/timeline.h"
-#include "trainer/checkpoints.h"
+#include "runtime/checkpoint/checkpoints.h"
 #include "trainer/run_place.h"
 #include "trainer/text_data.h"
 

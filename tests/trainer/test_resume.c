@@ -1,6 +1,6 @@
 // A run that is ended and gone on with has the bits of one that was never ended: weights, what optimizers keep, and
 // losses; whatever the schedule, the device, and the way weights are kept.
-#include "trainer/resume.h"
+#include "trainer/same_run.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -12,6 +12,7 @@
 #include "runtime/checkpoint/saver.h"
 #include "tests/random_order.h"
 #include "tests/trainer/made_plan.h"
+#include "trainer/lasting.h"
 #include "trainer/model_layers.h"
 
 enum { PASSES = 2 };  // before the checkpoint, and behind it
@@ -134,7 +135,7 @@ static bool go_on(const struct run *run, struct error *error)
 {
     const struct manifest manifest = describe(run);
     const struct resume_request request = { .folder = folder, .lasting = run->lasting, .pipeline = run->pipeline,
-                                            .run = &manifest, .say = note };
+                                            .run = &manifest, .rules = &same_run, .say = note };
     struct manifest *found;
     said[0] = '\0';
     const bool good = resume_run(&request, &found, error);
@@ -421,7 +422,7 @@ static void another_run_is_refused(void **state)
         struct manifest manifest = describe(&run), *found;
         struct lasting_model lasting = *run.lasting;
         struct resume_request request = { .folder = folder, .lasting = &lasting, .pipeline = run.pipeline,
-                                          .run = &manifest, .say = note };
+                                          .run = &manifest, .rules = &same_run, .say = note };
         if (i == 0)
             manifest.model = (char *)(uintptr_t)"other";
         manifest.seed += i == 1;

@@ -1,4 +1,4 @@
-#include "trainer/checkpoints.h"
+#include "runtime/checkpoint/checkpoints.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +15,6 @@
 struct checkpoints {
     struct checkpoints_request request;
     struct manifest run;
-    struct lasting_model *lasting;
     struct saver *saver;
     uint64_t last;  // step that was saved, or gone on from
     int lock;       // rank 0's, of the folder
@@ -97,8 +96,8 @@ static bool resume(struct checkpoints *checkpoints, uint64_t *step, uint64_t *pa
 {
     const struct checkpoints_request *request = &checkpoints->request;
     const struct resume_request resuming = {
-        .folder = request->settings.folder, .group = request->group, .lasting = checkpoints->lasting,
-        .pipeline = request->pipeline, .run = request->run, .say = request->say, .self = request->self,
+        .folder = request->settings.folder, .group = request->group, .lasting = request->lasting,
+        .pipeline = request->pipeline, .run = request->run, .rules = request->rules, .say = request->say, .self = request->self,
     };
     struct manifest *found;
     if (!request->settings.resume)
@@ -132,18 +131,17 @@ struct checkpoints *checkpoints_open(const struct checkpoints_request *request, 
         checkpoints->request = *request;
         checkpoints->run = *request->run;
         checkpoints->lock = -1;
-        checkpoints->lasting = lasting_model_create(request->model, request->plan->holding.optimizer, error);
     }
     *step = *passes = 0;
-    bool good = (checkpoints && checkpoints->lasting) || error_no_memory(error, "checkpoints");
+    bool good = checkpoints || error_no_memory(error, "checkpoints");
     good = ranks_all_good(request->group, good, error) && prepare_folder(checkpoints, error)
         && resume(checkpoints, step, passes, error);
     if (good) {
         const struct saver_settings settings = {
             .folder = request->settings.folder, .keep = request->settings.keep, .group = request->group,
-            .form = checkpoints->lasting->form, .layers = checkpoints->lasting->layers,
-            .layer_count = checkpoints->lasting->layer_count, .files = checkpoints->lasting->files,
-            .file_count = checkpoints->lasting->file_count, .pipeline = request->pipeline, .tell = tell,
+            .form = request->lasting->form, .layers = request->lasting->layers,
+            .layer_count = request->lasting->layer_count, .files = request->lasting->files,
+            .file_count = request->lasting->file_count, .pipeline = request->pipeline, .tell = tell,
             .self = &checkpoints->request,
         };
         checkpoints->saver = saver_create(&settings, error);
@@ -160,7 +158,6 @@ void checkpoints_close(struct checkpoints *checkpoints)
         return;
     saver_free(checkpoints->saver);
     run_folder_unlock(checkpoints->lock);
-    lasting_model_free(checkpoints->lasting);
     free(checkpoints);
 }
 

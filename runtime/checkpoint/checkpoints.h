@@ -1,9 +1,9 @@
 // The checkpoints of a training run: where they go, when one is due, and what a run that goes on begins with.
-#ifndef TRAINER_CHECKPOINTS_H
-#define TRAINER_CHECKPOINTS_H
+#ifndef RUNTIME_CHECKPOINT_CHECKPOINTS_H
+#define RUNTIME_CHECKPOINT_CHECKPOINTS_H
 
+#include "runtime/checkpoint/resume.h"
 #include "runtime/checkpoint/saver.h"
-#include "trainer/resume.h"
 
 struct checkpoint_settings {
     const char *folder;  // NULL: nothing is kept
@@ -17,10 +17,10 @@ struct checkpoints;
 struct checkpoints_request {
     struct checkpoint_settings settings;
     const struct process_group *group;
-    const struct model *model;
-    const struct plan *plan;
+    const struct lasting_model *lasting;
     const struct pipeline *pipeline;
     const struct manifest *run;  // what this run is; without step, passes, loss and layers
+    const struct resume_rules *rules;
     void (*say)(void *self, const char *sentence);  // by rank 0, or by who has failed to write
     void *self;
 };

@@ -1,4 +1,4 @@
-#include "trainer/resume.h"
+#include "runtime/checkpoint/resume.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -71,53 +71,12 @@ static bool share_manifest(const struct resume_request *request, const char *che
     return good;
 }
 
-// --- whether it is of this run ---------------------------------------------------------------
-
 static bool is_of_this_run(const struct resume_request *request, const struct manifest *was, const char *checkpoint,
                            struct error *error)
 {
-    const struct manifest *now = request->run;
-    bool good = true;
-    if (strcmp(was->model, now->model) != 0)
-        good = error_set(error, "the checkpoint is of model \"%.100s\", and this run is of \"%.100s\"", was->model,
-                         now->model);
-    else if (was->seed != now->seed)
-        good = error_set(error,
-                         "the checkpoint is of a run with --seed %llu, and this one has %llu: weights, batches and"
-                         " dropout would be another run's", (unsigned long long)was->seed,
-                         (unsigned long long)now->seed);
-    else if (strcmp(was->data_hash, now->data_hash) != 0)
-        good = error_set(error,
-                         "the checkpoint is of a run on other text (%llu tokens with hash %.16s; --data has %llu with"
-                         " %.16s)", (unsigned long long)was->data_tokens, was->data_hash,
-                         (unsigned long long)now->data_tokens, now->data_hash);
-    else
-        good = lasting_model_matches(request->lasting, was, error);
-    return good || error_at(error, "%.200s", checkpoint);
-}
-
-static void say_what_differs(const struct resume_request *request, const struct manifest *was)
-{
-    const struct manifest *now = request->run;
-    if (strcmp(was->plan.hash, now->plan.hash) != 0)
-        say(request,
-            "the plan is another one than the checkpoint's (%s on %llu ranks, %llu micro-batches; now %s on %llu,"
-            " %llu): the run goes on from the same weights and optimizer's state, and what follows is not to the bit"
-            " what the old plan would have computed", was->plan.schedule, (unsigned long long)was->plan.ranks,
-            (unsigned long long)was->plan.micro_batches, now->plan.schedule, (unsigned long long)now->plan.ranks,
-            (unsigned long long)now->plan.micro_batches);
-    else if (was->plan.flush_every != now->plan.flush_every)
-        say(request,
-            "--flush-every was %llu and is %llu: what follows is not to the bit what the run would have computed"
-            " that was ended", (unsigned long long)was->plan.flush_every, (unsigned long long)now->plan.flush_every);
-    if (was->steps != now->steps)
-        say(request, "--steps was %llu and is %llu: the learning rate, which goes by it, changes here",
-            (unsigned long long)was->steps, (unsigned long long)now->steps);
-    if (strcmp(was->rate, now->rate) != 0)
-        say(request, "--rate was %s and is %s: the learning rate changes here", was->rate, now->rate);
-    if (strcmp(was->clip, now->clip) != 0)
-        say(request, "--clip was %s and is %s: gradients are clipped otherwise from here", was->clip[0] ? was->clip : "none",
-            now->clip[0] ? now->clip : "none");
+    return (request->rules->belongs(was, request->run, error)
+            && lasting_model_matches(request->lasting, was, error))
+        || error_at(error, "%.200s", checkpoint);
 }
 
 // --- putting it in place -----------------------------------------------------------------------
@@ -175,7 +134,8 @@ static bool try_checkpoint(const struct resume_request *request, uint64_t step, 
     if (good && manifest && load_layers(request, manifest, checkpoint, &damaged, &trouble)) {
         say(request, "goes on from %.300s, step %llu of %llu", checkpoint, (unsigned long long)manifest->step,
             (unsigned long long)request->run->steps);
-        say_what_differs(request, manifest);
+        if (is_first(request))
+            request->rules->say_changes(manifest, request->run, request->say, request->self);
         *found = manifest;
         return go_on(request, manifest, error);
     }
