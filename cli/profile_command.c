@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "cli/command.h"
-#include "cli/device_names.h"
 #include "cli/options.h"
 #include "cli/profile_links.h"
+#include "cli/ranks.h"
 #include "common/progress.h"
 #include "common/shown.h"
 #include "profiler/lint.h"
@@ -166,7 +166,7 @@ static int measure(const struct given *given)
     struct error error = { 0 };
     struct measurement *measurement = NULL;
     char *spec = model_spec_named(given->model, given->shared.pad_vocabulary, &error);
-    const bool is_said = spec && (!given->verbose || device_names_explain(given->device, &error));
+    const bool is_said = spec && (!given->verbose || devices_explain(given->device, &error));
     struct device *device = is_said ? device_open(given->device, &error) : NULL;
     struct profile *profile = device && has_that_clock(device, given, &error)
                                 ? measure_model(spec, device, &given->how, &measurement, &error) : NULL;

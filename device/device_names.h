@@ -1,10 +1,10 @@
-// Which devices --device names: one for all, or several, a rank each.
+// Which devices a run is given: one for all ranks, or several, a rank each.
 //
 //     cuda:1,bf16                  one: what follows a comma belongs to it,
 //     cuda:0,bf16,cuda:1,bf16      two: unless it is the name of a maker
 //     cuda:all,bf16                as many as there are ranks
-#ifndef CLI_DEVICE_NAMES_H
-#define CLI_DEVICE_NAMES_H
+#ifndef DEVICE_DEVICE_NAMES_H
+#define DEVICE_DEVICE_NAMES_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -23,9 +23,5 @@ bool device_name_of(const char *names, uint32_t n, char name[DEVICE_NAME_SIZE], 
 // "cuda:2" and "cuda:2,bf16".
 bool device_name_on_machine(const char *names, bool are_several, uint32_t local_rank, char name[DEVICE_NAME_SIZE],
                             struct error *error);
-
-// Says on stderr, a line each, what the libraries of the devices read from the environment: as it was set for them, or
-// as the user has set it.
-bool device_names_explain(const char *names, struct error *error);
 
 #endif

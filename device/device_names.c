@@ -1,10 +1,7 @@
-#include "cli/device_names.h"
+#include "device/device_names.h"
 
 #include <stdio.h>
 #include <string.h>
-
-#include "cli/command.h"
-#include "device/device.h"
 
 static const char all_gpus[] = "cuda:all";
 
@@ -43,7 +40,7 @@ uint32_t device_name_count(const char *names, uint32_t ranks)
 static bool write_name(char name[DEVICE_NAME_SIZE], const char *front, int length, const char *words, struct error *error)
 {
     return snprintf(name, DEVICE_NAME_SIZE, "%.*s%s", length, front, words) < DEVICE_NAME_SIZE
-        || error_set(error, "--device: the name %.80s.. is too long", front);
+        || error_set(error, "the device's name %.80s.. is too long", front);
 }
 
 // GPU number n, with the words of the name.
@@ -83,24 +80,4 @@ bool device_name_on_machine(const char *names, bool are_several, uint32_t local_
     if ((are_several || is_all(names)) && takes_number && !has_number(words))
         return write_gpu(name, local_rank, words, error);
     return write_name(name, names, (int)strlen(names), "", error);
-}
-
-bool device_names_explain(const char *names, struct error *error)
-{
-    char name[DEVICE_NAME_SIZE];
-    const struct device_setting *settings;
-    size_t count;
-    if (!device_name_of(names, 0, name, error) || !device_environment(name, &settings, &count, error))
-        return false;
-    for (size_t i = 0; i < count; i++) {
-        const struct device_setting *setting = &settings[i];
-        if (setting->given)
-            command_say("%s=%s, as it is given (%s would be set: %s)", setting->name, setting->given, setting->value,
-                        setting->why);
-        else
-            command_say("%s=%s is set (%s)", setting->name, setting->value, setting->why);
-    }
-    if (count == 0)
-        command_say("device %s reads nothing from the environment", name);
-    return true;
 }
