@@ -276,6 +276,14 @@ void queue_download(struct queue *queue, void *host, const void *from, uint64_t 
     queue->device->functions->download(queue, host, from, bytes);
 }
 
+void *queue_stream(struct queue *queue)
+{
+    if (!queue->device->functions->stream)
+        return NULL;
+    cut(queue, &cut_call);
+    return queue->device->functions->stream(queue);
+}
+
 void queue_call(struct queue *queue, queue_function *function, const void *arguments, size_t bytes)
 {
     if (!queue_is_well(queue))

@@ -119,6 +119,10 @@ void queue_download(struct queue *queue, void *host, const void *from, uint64_t 
 typedef void queue_function(struct queue *queue, const void *arguments);
 void queue_call(struct queue *queue, queue_function *function, const void *arguments, size_t bytes);
 
+// The cudaStream_t of a queue on a GPU, for kernels that are not ours: what they are given stands in the queue's order.
+// NULL on a CPU.
+void *queue_stream(struct queue *queue);
+
 // --- recordings --------------------------------------------------------------------
 //
 // What is given to a queue again and again can be given at once: a *recorded* is what

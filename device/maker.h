@@ -122,6 +122,8 @@ struct device_functions {
     void (*download)(struct queue *queue, void *host, const void *from, uint64_t bytes);
     void (*call)(struct queue *queue, queue_function *function, const void *arguments, size_t bytes);
 
+    void *(*stream)(struct queue *queue);  // NULL: queues are none
+
     // Of attention_bytes(): what our own kernels take stands there already. NULL: it has no others.
     bool (*attention_bytes)(struct device *device, const struct attention *attention, struct attention_bytes *bytes,
                             struct error *error);

@@ -3,44 +3,55 @@
 #include <stdlib.h>
 
 #include "common/number.h"
+#include "runtime/agreement.h"
+
+// So many micro-batches pass a layer before its parameters go.
+enum { TURN = 8 };
 
 // Places for any layer of the model.
 enum { PARAMETERS, TIED, EVEN, ODD, SAVED, WORKSPACE, PLACES };  // even layers write one, and odd ones the other
 
 struct forward {
-    const struct pipeline *pipeline;
-    struct device *device;
-    struct queue *queue;
+    const struct forward_request *request;
+    const struct weir_layer *layers;
     size_t layer_count;
+    bool computes;
+    struct queue *queue;
+    uint64_t output_bytes;  // room for one micro-batch's
     void *host;  // parameters on their way
     void *places[PLACES];
 };
 
-static void find_bytes(const struct forward *forward, uint64_t bytes[PLACES])
+static void find_bytes(struct forward *forward, uint64_t bytes[PLACES])
 {
     for (size_t l = 0; l < forward->layer_count; l++) {
-        const struct weir_layer *layer = &forward->pipeline->layers[l];
+        const struct weir_layer *layer = &forward->layers[l];
         bytes[PARAMETERS] = max_u64(bytes[PARAMETERS], layer->parameter_bytes);
         bytes[TIED] = max_u64(bytes[TIED], layer->tied ? layer->tied->parameter_bytes : 0);
-        bytes[EVEN] = bytes[ODD] = max_u64(bytes[EVEN], layer->output_bytes);
+        forward->output_bytes = max_u64(forward->output_bytes, round_to_256(layer->output_bytes));
         bytes[SAVED] = max_u64(bytes[SAVED], layer->saved_bytes);
         bytes[WORKSPACE] = max_u64(bytes[WORKSPACE], layer->workspace_bytes);
     }
+    bytes[EVEN] = bytes[ODD] = forward->output_bytes * min_u64(TURN, forward->request->micro_batches);
 }
 
 static bool open_forward(struct forward *forward, struct error *error)
 {
-    const struct plan *plan = forward->pipeline->plan;
+    const struct forward_request *request = forward->request;
+    const struct plan *plan = request->pipeline->plan;
     uint64_t bytes[PLACES] = { 0 };
+    forward->layers = request->pipeline->layers;
     forward->layer_count = plan->stages[plan->stage_count - 1].end;
+    forward->computes = !request->group || request->group->rank == 0;
     find_bytes(forward, bytes);
-    forward->queue = queue_create(forward->device, error);
     forward->host = malloc(bytes[PARAMETERS] + 1);
-    if (!forward->host)
-        return error_no_memory(error, "the parameters of a layer");
-    bool good = forward->queue != NULL;
+    bool good = forward->host || error_no_memory(error, "the parameters of a layer");
+    if (!forward->computes)
+        return good;
+    forward->queue = good ? queue_create(request->device, error) : NULL;
+    good = forward->queue != NULL;
     for (int place = 0; good && place < PLACES; place++) {
-        forward->places[place] = device_allocate(forward->device, round_to_256(bytes[place] + 1), error);
+        forward->places[place] = device_allocate(request->device, round_to_256(bytes[place] + 1), error);
         good = forward->places[place] != NULL;
     }
     return good;
@@ -50,47 +61,60 @@ static void close_forward(struct forward *forward)
 {
     queue_free(forward->queue);  // first: it is done with the memory then
     for (int place = 0; place < PLACES; place++)
-        device_release(forward->device, forward->places[place]);
+        device_release(forward->request->device, forward->places[place]);
     free(forward->host);
 }
 
 static bool fetch(const struct forward *forward, const struct weir_layer *layer, int place, struct error *error)
 {
-    const uint32_t number = (uint32_t)(layer - forward->pipeline->layers);
+    const uint32_t number = (uint32_t)(layer - forward->layers);
     if (layer->parameter_bytes == 0)
         return true;
-    if (!pipeline_read_parameters(forward->pipeline, number, 0, layer->parameter_bytes, forward->host, error))
+    if (!pipeline_read_parameters(forward->request->pipeline, number, 0, layer->parameter_bytes, forward->host, error))
         return false;
-    queue_upload(forward->queue, forward->places[place], forward->host, layer->parameter_bytes);
+    if (forward->computes)
+        queue_upload(forward->queue, forward->places[place], forward->host, layer->parameter_bytes);
     return true;
 }
 
-static bool run_layer(const struct forward *forward, size_t l, struct weir_pass pass, struct error *error)
+static void *output_of(const struct forward *forward, size_t l, uint32_t in_turn)
 {
-    const struct weir_layer *layer = &forward->pipeline->layers[l];
-    const bool is_odd = l % 2 == 1;
-    if (!fetch(forward, layer, PARAMETERS, error) || (layer->tied && !fetch(forward, layer->tied, TIED, error)))
-        return false;
-    pass.queue = forward->queue;
-    pass.parameters = forward->places[PARAMETERS];
-    pass.tied_parameters = layer->tied ? forward->places[TIED] : NULL;
-    pass.input = l > 0 ? forward->places[is_odd ? EVEN : ODD] : NULL;
-    pass.output = forward->places[is_odd ? ODD : EVEN];
-    pass.saved = forward->places[SAVED];
-    pass.workspace = forward->places[WORKSPACE];
-    return chain_call_layer(layer, layer->forward, &pass, error);
+    return (char *)forward->places[l % 2 == 1 ? ODD : EVEN] + in_turn * forward->output_bytes;
 }
 
-bool forward_losses(const struct pipeline *pipeline, struct device *device, uint64_t step, uint32_t micro_batches,
-                    float *losses, struct error *error)
+static bool run_layer(const struct forward *forward, size_t l, uint32_t first, float *losses, struct error *error)
 {
-    struct forward forward = { .pipeline = pipeline, .device = device };
-    bool good = open_forward(&forward, error);
-    for (uint32_t i = 0; good && i < micro_batches; i++)
+    const struct weir_layer *layer = &forward->layers[l];
+    const uint32_t end = (uint32_t)min_u64((uint64_t)first + TURN, forward->request->micro_batches);
+    bool good = fetch(forward, layer, PARAMETERS, error)
+             && (!layer->tied || fetch(forward, layer->tied, TIED, error));
+    for (uint32_t i = first; good && forward->computes && i < end; i++) {
+        const struct weir_pass pass = {
+            .queue = forward->queue, .step = forward->request->step, .micro_batch = i,
+            .parameters = forward->places[PARAMETERS],
+            .tied_parameters = layer->tied ? forward->places[TIED] : NULL,
+            .input = l > 0 ? output_of(forward, l - 1, i - first) : NULL,
+            .output = output_of(forward, l, i - first),
+            .saved = forward->places[SAVED], .workspace = forward->places[WORKSPACE], .loss = &losses[i],
+        };
+        good = chain_call_layer(layer, layer->forward, &pass, error);
+    }
+    return good;
+}
+
+bool forward_losses(const struct forward_request *request, float *losses, struct error *error)
+{
+    struct forward forward = { .request = request };
+    const struct process_group *group = request->group;
+    bool good = ranks_all_good(group, open_forward(&forward, error), error);
+    for (uint32_t first = 0; good && first < request->micro_batches; first += TURN)
         for (size_t l = 0; good && l < forward.layer_count; l++)
-            good = run_layer(&forward, l, (struct weir_pass){ .step = step, .micro_batch = i, .loss = &losses[i] },
-                             error);
-    good = good && queue_wait(forward.queue, error);
+            good = run_layer(&forward, l, first, losses, error);
+    good = good && (!forward.computes || queue_wait(forward.queue, error));
     close_forward(&forward);
+    if (good && group)
+        good = group->broadcast(group->self, 0, losses, request->micro_batches * sizeof *losses, error);
+    else if (group)
+        group->abandon(group->self, error);
     return good;
 }

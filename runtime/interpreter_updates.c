@@ -40,6 +40,8 @@ static void optimize(struct interpreter *in, struct local *local, uint32_t next)
         .count = memory->bytes.weights / precision_bytes(precision),
         .exempt = local->does->exempt,
         .exempt_count = local->does->exempt_count,
+        .parts = local->does->parts,
+        .part_count = local->does->part_count,
     };
     const uint64_t *before = in->needs.updates_before;
     const uint64_t seen = weight_ring_version(&local->ring, local->ring.newest)

@@ -78,11 +78,50 @@ static void update_span(const struct optimizer *optimizer, uint64_t update, stru
                    &span);
 }
 
+struct own_call {
+    layer_update_function *function;
+    void *self;
+    struct layer_update update;
+};
+
+static void do_own_call(struct queue *queue, const void *arguments)
+{
+    const struct own_call *call = arguments;
+    struct error error = { 0 };
+    if (!call->function(call->self, &call->update, &error))
+        queue_fail(queue, error.text);
+}
+
+// On a GPU the function gives its work to the queue; in C it computes when it is called.
+static void update_part(const struct optimizer *optimizer, uint64_t update, struct queue *queue,
+                        const struct optimizer_buffers *buffers, const struct stage_part *part)
+{
+    const enum precision precision = device_precision(queue_device(queue));
+    struct own_call call = { optimizer->own, optimizer->self, {
+        .queue = queue, .layer = part->layer, .update = update, .rate = optimizer->rate,
+        .weights = values_at(buffers->weights, precision, part->first),
+        .next = values_at(buffers->next, precision, part->first),
+        .gradients = buffers->gradients + part->first, .count = part->end - part->first,
+    } };
+    for (uint64_t copy = 0; copy < optimizer_copies(optimizer->kind); copy++)
+        call.update.state[copy] = buffers->state + copy * buffers->count + part->first;
+    if (part->first == part->end)
+        return;
+    if (queue_stream(queue))
+        do_own_call(queue, &call);
+    else
+        queue_call(queue, do_own_call, &call, sizeof call);
+}
+
 void optimizer_update(const struct optimizer *optimizer, uint64_t update, struct queue *queue,
                       const struct optimizer_buffers *buffers)
 {
     uint64_t done = 0;
     assert(update > 0);
+    for (size_t i = 0; optimizer->own && i < buffers->part_count; i++)
+        update_part(optimizer, update, queue, buffers, &buffers->parts[i]);
+    if (optimizer->own)
+        return;
     for (size_t i = 0; i < buffers->exempt_count; i++) {
         const struct exempt *exempt = &buffers->exempt[i];
         assert(done <= exempt->first && exempt->first <= exempt->end && exempt->end <= buffers->count);

@@ -11,8 +11,26 @@
 #include "partitioner/plan/plan.h"
 #include "runtime/stage.h"
 
+enum { OPTIMIZER_MOST_COPIES = 3 };
+
+// What an optimizer of one's own is given of a layer: from one version of its weights to the next.
+struct layer_update {
+    struct queue *queue;
+    uint32_t layer;   // of the model
+    uint64_t update;  // from 1
+    float rate;
+    const struct values *weights;
+    struct values *next;  // may be `weights`
+    const float *gradients;
+    float *state[OPTIMIZER_MOST_COPIES];  // as many as the kind has, `count` floats each
+    uint64_t count;                       // of weights
+};
+typedef bool layer_update_function(void *self, const struct layer_update *update, struct error *error);
+
 struct optimizer {
     enum optimizer_kind kind;
+    layer_update_function *own;  // in place of the kind's formula, layer by layer, on its state; or NULL
+    void *self;
     float rate;
     float momentum;               // of momentum
     float beta1, beta2, epsilon;  // of adamw
@@ -31,6 +49,8 @@ struct optimizer_buffers {
     uint64_t count;
     const struct exempt *exempt;  // elements without decay, ascending, apart
     size_t exempt_count;
+    const struct stage_part *parts;  // whose layer's each element is, for an optimizer of one's own
+    size_t part_count;
 };
 
 // How many floats of state a kind has for each weight: 0 to 2, and one more of -master; and what the `copy`-th of them

@@ -50,7 +50,7 @@ static bool prove(const struct schedule *schedule, struct error *error)
 }
 
 static bool make_stages(struct pipeline *pipeline, const struct weir_layer *layers, size_t layer_count,
-                        struct error *error)
+                        bool never_warms_up, struct error *error)
 {
     const struct plan *plan = pipeline->plan;
     pipeline->chains = calloc(plan->stage_count, sizeof pipeline->chains[0]);
@@ -64,6 +64,7 @@ static bool make_stages(struct pipeline *pipeline, const struct weir_layer *laye
         if (!pipeline->chains[s])
             return false;
         pipeline->stages[s] = *chain_stage(pipeline->chains[s]);
+        pipeline->stages[s].warms_up &= !never_warms_up;
     }
     return true;
 }
@@ -105,7 +106,7 @@ static struct pipeline *create(struct schedule *schedule, const struct plan *pla
     pipeline->number_bytes = precision_bytes(device_precision(device));
     pipeline->schedule = schedule;
     const bool good = engines[ENGINE_THREADS].runs(schedule, error) && prove(schedule, error)
-                   && make_stages(pipeline, layers, layer_count, error) && match_memory(pipeline, error);
+                   && make_stages(pipeline, layers, layer_count, settings->never_warms_up, error) && match_memory(pipeline, error);
     if (good)
         pipeline->session = session_create(schedule, pipeline->stages, device, settings, error);
     if (!good || !pipeline->session) {

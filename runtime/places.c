@@ -161,5 +161,12 @@ bool places_do(struct places *places, place_work *work, void *self, struct error
         places->members[rank].self = self;
         places->members[rank].has_thread = false;
     }
-    return places->count > 1 ? run_threads(places, error) : work(self, &places->members[0].place, error);
+    if (places->count > 1)
+        return run_threads(places, error);
+    struct member *only = &places->members[0];
+    if (work(self, &only->place, error))
+        return true;
+    if (only->place.group)
+        only->group.abandon(only->group.self, error);
+    return false;
 }

@@ -29,6 +29,7 @@ struct session_settings {
     // NULL: all ranks are threads of this process. Else this is one rank of several, whose device talks to theirs
     // (wired/wired.h); every call below is then made by all of them. Borrowed.
     const struct process_group *group;
+    bool never_warms_up;  // stages are called for micro-batches only, not ahead of the first pass (stage.h)
     bool one_communicator;  // for all messages; only in a process group
     bool *is_stuck;         // set where the device got stuck (device.h). NULL: nobody asks
     // Told once, when the session stands: session_say_wiring() says how messages go. NULL: nobody asks.

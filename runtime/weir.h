@@ -91,7 +91,7 @@ enum weir_input_kept { WEIR_INPUT_KEPT_NONE, WEIR_INPUT_KEPT_WEIGHT, WEIR_INPUT_
 // the loss divides the gradient it gives (input_gradient) by their number, if they are to be those of the mean. `loss`
 // is the micro-batch's own; struct weir_result has the mean of them.
 struct weir_pass {
-    void *queue;          // of the device; layers that compute at once, in C, need not look at it
+    void *queue;          // of the device: weir_queue_stream() of a GPU's; layers in C, which compute at once, ignore it
     uint64_t step;
     uint32_t micro_batch;  // within the step
     const void *parameters;
@@ -107,6 +107,17 @@ struct weir_pass {
     const void *tied_parameters;
     void *tied_gradients;
     uint32_t copy;  // which copy of the layer this is, where a schedule has several (chimera, dualpipe); otherwise 0
+};
+
+// The cudaStream_t of a pass's or an update's queue on a GPU, for kernels of one's own, which work in its order; NULL on
+// a CPU.
+void *weir_queue_stream(void *queue);
+
+// A part of a layer's parameters, as checkpoints name it: `rows` rows (0: a vector) of `columns` floats.
+struct weir_tensor {
+    const char *name;  // "weight"
+    uint64_t rows, columns;
+    uint64_t first_byte;
 };
 
 // Parameters [first, end), as bytes of the layer's own.
@@ -137,6 +148,10 @@ struct weir_layer {
     // on one stage; a plan that lets them be apart (tied_apart) gives the other stage a copy, and
     // the gradients of both are added up before an update. NULL: none.
     const struct weir_layer *tied;
+    // What checkpoints keep of the parameters, ascending and apart; the rest is zero when a run goes on. NULL: all
+    // of them, as one vector "parameters".
+    const struct weir_tensor *tensors;
+    size_t tensor_count;
     void *self;
     // Needed, all three; where there is nothing to do, one that returns true.
     bool (*forward)(void *self, const struct weir_pass *pass, struct weir_error *error);
@@ -454,23 +469,72 @@ struct weir_profile *weir_profile_refine(const struct weir_profile *profile, con
 
 struct weir_runtime;
 
+// An optimizer of one's own: from a layer's parameters to the next version of them.
+struct weir_update {
+    void *queue;
+    const struct weir_layer *layer;
+    uint64_t number;          // of the layer's updates, from 1
+    float rate;
+    const float *parameters;
+    float *next;              // where the new ones go; may be `parameters`
+    const float *gradients;   // clipped, if that is asked for
+    float *state[2];          // `count` floats each, zero before the first: none of "sgd", one of "momentum", two of "adamw"
+    uint64_t count;           // of floats, the rounding behind the parameters included, where all is zero
+};
+
+// Checkpoints (docs/formats/checkpoint.md), written in the background while training goes on.
+struct weir_keeping {
+    const char *folder;  // needed; all ranks share it
+    uint32_t every;      // steps from one to the next; usual: only weir_runtime_save() makes one
+    uint32_t keep;       // the newest ones; usual: 2
+    bool resume;         // go on from the newest that is whole, if there is one; a folder with checkpoints needs it
+    const char *data;    // a word on what is trained on, such as its hash: a run goes on only where that is the same
+    // What there is to say of them, a sentence each: from where a run goes on, what is damaged and left out, what could
+    // not be written. By any thread. NULL: nobody listens.
+    void (*say)(void *self, const char *sentence);
+    void *self;
+};
+
 struct weir_running {
     float rate;                   // of learning; usual: 0.001
     float momentum;               // of momentum; usual: 0.9
     float beta1, beta2, epsilon;  // of adamw; usual: 0.9, 0.999, 1e-8
     float decay;                  // of weights; usual: none
+    float clip;            // the most that the norm of all gradients may be, over all stages; usual: as it comes
+    // In place of the plan's optimizer, on the state that it has: called for each layer on its rank's thread. NULL: the
+    // plan's.
+    bool (*update)(void *self, const struct weir_update *update, struct weir_error *error);
+    void *self;
     uint32_t runs;         // asynchronous schedules: a step runs this many times the plan's micro-batches; usual: 1
     uint64_t deadline_ns;  // of one wait for another rank; usual: ten minutes
     bool pin;              // each rank's thread to a core of its own
+    // "cpu", "cuda", "cuda:1"; or one for each rank, "cuda:0,cuda:1", "cuda:all" (one process then). Usual: "cpu"; of
+    // several processes "cpu:queued", which has messages between processes.
+    const char *device;
+    const struct weir_keeping *keeping;  // NULL: nothing is kept
 };
 
 // A thread per rank of the plan, and all memory. Plan and layers must outlive it. `running` may be NULL.
+//
+// Where torchrun, mpirun, srun or WEIR_RANK, WEIR_RANKS and WEIR_RENDEZVOUS have started a process for each rank, each
+// is that rank: all of them make the same calls, in the same order, with the same plan and numbers, which is seen to.
+// What calls return is the same on all.
 struct weir_runtime *weir_runtime_create(const struct weir_plan *plan, const struct weir_layer *layers, size_t count,
                                          const struct weir_running *running, struct weir_error *error);
 void weir_runtime_free(struct weir_runtime *runtime);
 
+// Of the ranks, in how many processes, which this is. 0 of 1: all are threads here.
+uint32_t weir_runtime_process(const struct weir_runtime *runtime, uint32_t *processes);
+
+// Whether a pipeline by this plan computes what one processor computes: both begin with the layers' first parameters,
+// run `steps` steps, and are compared bit for bit, on threads of this process. Code 1 where they differ: in which layer,
+// where, and by how much. Of `running`, which may be NULL, what is kept and the device are not looked at.
+bool weir_verify(const struct weir_plan *plan, const struct weir_layer *layers, size_t count,
+                 const struct weir_running *running, uint32_t steps, struct weir_error *error);
+
 struct weir_result {
     double loss;             // mean over the micro-batches
+    double gradient_norm;    // before it was clipped; 0 where it is not
     uint64_t iteration_ns;
     double makespan_bubble;  // the part of all ranks' time in which they did not compute
     uint32_t slowest_stage;
@@ -481,23 +545,30 @@ struct weir_result {
 // failure every further step fails with the same error.
 bool weir_runtime_step(struct weir_runtime *runtime, struct weir_result *result, struct weir_error *error);
 
+// Steps made, those included after which a run that is gone on with was saved: the number of the next, from 0.
+uint64_t weir_runtime_steps(const struct weir_runtime *runtime);
+
+// A checkpoint of where it is, if there is none of that yet; and waits until all that is being written is on the disk.
+// Needs running.keeping. Code 3 where it could not be written.
+bool weir_runtime_save(struct weir_runtime *runtime, struct weir_error *error);
+
 void weir_runtime_set_rate(struct weir_runtime *runtime, float rate);
 
 struct weir_training {
     uint64_t steps;                             // needed: how many to make from here
-    float (*rate)(void *self, uint64_t step);   // of learning in a step, from 0 of the runtime's first; NULL: as it is
+    float (*rate)(void *self, uint64_t step);   // of learning in a step, by weir_runtime_steps(); NULL: as it is
     // Told behind every step; false ends the training well, with this step. NULL: nobody asks.
     bool (*after)(void *self, uint64_t step, const struct weir_result *result);
     void *self;
 };
 
-// Steps, one after the other. Within `after` the runtime may be read, written and evaluated. `last`, which may be NULL,
+// Steps, one after the other, and a checkpoint where one is due. Within `after` the runtime may be read, written and evaluated. `last`, which may be NULL,
 // receives the result of the last step.
 bool weir_runtime_train(struct weir_runtime *runtime, const struct weir_training *training, struct weir_result *last,
                         struct weir_error *error);
 
-// Forward alone with the newest parameters, on this thread, a layer after the other in memory of its own for the
-// largest: the loss of each of so many micro-batches into `losses`, and no update. Layers find held-out data as they
+// Forward alone with the newest parameters, on this thread (of several processes, on rank 0's), a layer after the other
+// in memory of its own for the largest: the loss of each of so many micro-batches into `losses`, and no update. Layers find held-out data as they
 // find any, by `step`: give them one that training does not reach.
 bool weir_runtime_evaluate(const struct weir_runtime *runtime, uint64_t step, uint32_t micro_batches, float *losses,
                            struct weir_error *error);

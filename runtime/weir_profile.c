@@ -22,6 +22,30 @@ static bool has_sound_ranges(const struct weir_layer *layer, struct error *error
     return true;
 }
 
+static bool is_sound_tensor(const struct weir_layer *layer, size_t t)
+{
+    const struct weir_tensor *tensor = &layer->tensors[t];
+    const uint64_t rows = tensor->rows > 0 ? tensor->rows : 1, most = layer->parameter_bytes / sizeof(float);
+    const uint64_t first = tensor->first_byte / sizeof(float);
+    const struct weir_tensor *before = t > 0 ? tensor - 1 : NULL;
+    return tensor->name && tensor->name[0] && tensor->columns > 0 && tensor->first_byte % sizeof(float) == 0
+        && first <= most && tensor->columns <= (most - first) / rows
+        && (!before || tensor->first_byte / sizeof(float) >= before->first_byte / sizeof(float)
+                           + (before->rows > 0 ? before->rows : 1) * before->columns);
+}
+
+static bool has_sound_tensors(const struct weir_layer *layer, struct error *error)
+{
+    for (size_t t = 0; layer->tensors && t < layer->tensor_count; t++) {
+        if (!is_sound_tensor(layer, t))
+            return error_set(error, "tensors[%zu] has no name, or is no part of the parameters behind the one before", t);
+        for (size_t k = 0; k < t; k++)
+            if (strcmp(layer->tensors[k].name, layer->tensors[t].name) == 0)
+                return error_set(error, "tensors[%zu] has the name of another one: %.60s", t, layer->tensors[t].name);
+    }
+    return true;
+}
+
 static bool is_sound(const struct weir_layer *layer, bool is_last, struct error *error)
 {
     if (!layer->name || !layer->name[0] || !layer->kind)
@@ -36,7 +60,7 @@ static bool is_sound(const struct weir_layer *layer, bool is_last, struct error 
     if (!is_last && layer->held_for_weight_bytes > 0 && layer->held_for_weight_bytes < layer->output_bytes)
         return error_set(error, "held_for_weight_bytes: %llu has no room for the output's gradient (%llu bytes)",
                          (unsigned long long)layer->held_for_weight_bytes, (unsigned long long)layer->output_bytes);
-    return has_sound_ranges(layer, error);
+    return has_sound_ranges(layer, error) && has_sound_tensors(layer, error);
 }
 
 static bool is_name_taken(const struct weir_layer *layers, size_t layer)

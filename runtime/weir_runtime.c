@@ -2,62 +2,111 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/number.h"
+#include "runtime/agreement.h"
 #include "runtime/forward_losses.h"
-#include "runtime/weir_handles.h"
+#include "runtime/queued_layers.h"
+#include "runtime/twin/verify_layers.h"
+#include "runtime/weir_running.h"
 
-struct weir_runtime {
-    const struct weir_layer *layers;
-    size_t layer_count;
-    struct device *device;
-    struct pipeline *pipeline;
-};
-
-static float usual(float given, float otherwise)
+void *weir_queue_stream(void *queue)
 {
-    return given == 0.0f ? otherwise : given;
+    return queue_stream(queue);
 }
 
-static struct session_settings settings_of(const struct plan *plan, const struct weir_running *running)
+// --- making --------------------------------------------------------------------------------
+
+static struct running_part *part_at(const struct weir_runtime *runtime, const struct place *place)
 {
-    struct session_settings settings = { .deadline_ns = running->deadline_ns, .pin = running->pin,
-                                         .optimizer = optimizer_default(plan->holding.optimizer) };
-    struct optimizer *optimizer = &settings.optimizer;
-    optimizer->rate = usual(running->rate, optimizer->rate);
-    if (plan->holding.optimizer == OPTIMIZER_MOMENTUM)
-        optimizer->momentum = usual(running->momentum, optimizer->momentum);
-    optimizer->beta1 = usual(running->beta1, optimizer->beta1);
-    optimizer->beta2 = usual(running->beta2, optimizer->beta2);
-    optimizer->epsilon = usual(running->epsilon, optimizer->epsilon);
-    optimizer->decay = running->decay;
-    return settings;
+    return &runtime->parts[place->number];
 }
 
-static bool open_runtime(struct weir_runtime *runtime, const struct plan *plan, const struct weir_running *running,
-                         struct error *error)
+// What a place of this process has, and what is the same on all.
+static struct running_part *first_part(const struct weir_runtime *runtime)
 {
-    const struct session_settings settings = settings_of(plan, running);
-    if (!are_sound(runtime->layers, runtime->layer_count, error))
+    return &runtime->parts[0];
+}
+
+static bool is_own_of(const struct device *device)
+{
+    return strncmp(device_name(device), "cpu", 3) == 0 && device_runs_ahead(device);
+}
+
+static bool open_part(void *self, struct place *place, struct error *error)
+{
+    struct weir_runtime *runtime = self;
+    struct running_part *part = part_at(runtime, place);
+    const struct weir_running *running = &runtime->running;
+    struct session_settings settings = running_settings(runtime->plan, running, &runtime->optimizer);
+    part->group = settings.group = place->group;
+    settings.is_stuck = &place->is_stuck;
+    if (!running_agrees(runtime, part->group, error))
         return false;
-    runtime->device = device_open("cpu", error);
-    if (!runtime->device)
+    part->device = device_open(place->device, error);
+    if (!part->device)
         return false;
-    runtime->pipeline = pipeline_create(plan, runtime->layers, runtime->layer_count, runtime->device,
-                                        running->runs > 0 ? running->runs : 1, &settings, error);
-    return runtime->pipeline != NULL;
+    if (is_own_of(part->device)) {
+        part->queued = queued_layers_create(runtime->layers, runtime->layer_count, error);
+        if (!part->queued)
+            return false;
+    }
+    part->pipeline = pipeline_create(runtime->plan, part->queued ? part->queued : runtime->layers,
+                                     runtime->layer_count, part->device, running->runs, &settings, error);
+    return part->pipeline && (!runtime->lasting || keeping_open(runtime, part, error));
+}
+
+static bool refuse_options(const struct weir_running *running, struct error *error)
+{
+    const struct weir_keeping *keeping = running->keeping;
+    if (!(running->clip >= 0))
+        return error_set(error, "running.clip: %g is no norm", (double)running->clip);
+    return !keeping || keeping->folder || error_set(error, "keeping.folder is needed");
+}
+
+static bool open_runtime(struct weir_runtime *runtime, struct error *error)
+{
+    const struct weir_running *running = &runtime->running;
+    if (!are_sound(runtime->layers, runtime->layer_count, error) || !refuse_options(running, error)
+        || !launch_from_environment(&runtime->launch, error))
+        return false;
+    const struct places_request request = { .ranks = runtime->plan->ranks, .named = "running.device",
+                                            .device = running_device(running, runtime->launch.ranks) };
+    if (running->keeping)
+        runtime->lasting = keeping_lasting(runtime->layers, runtime->layer_count, runtime->plan->holding.optimizer,
+                                           error);
+    if (running->keeping && !runtime->lasting)
+        return false;
+    runtime->places = places_open(&request, &runtime->launch, error);
+    if (!runtime->places)
+        return false;
+    runtime->parts = calloc(places_count(runtime->places), sizeof *runtime->parts);
+    if (!runtime->parts)
+        return error_no_memory(error, "the ranks of a process");
+    runtime->part_count = places_count(runtime->places);
+    return places_do(runtime->places, open_part, runtime, error);
+}
+
+// With what is usual in place of zeroes.
+static struct weir_running running_of(const struct weir_running *given)
+{
+    struct weir_running running = given ? *given : (struct weir_running){ 0 };
+    running.runs = running.runs > 0 ? running.runs : 1;
+    return running;
 }
 
 struct weir_runtime *weir_runtime_create(const struct weir_plan *plan, const struct weir_layer *layers, size_t count,
                                          const struct weir_running *running, struct weir_error *error)
 {
-    static const struct weir_running all_usual;
-    running = running ? running : &all_usual;
     struct error reason = { 0 };
     struct weir_runtime *runtime = calloc(1, sizeof *runtime);
     bool good = runtime || error_no_memory(&reason, "a runtime");
     if (good) {
+        runtime->plan = plan->plan;
         runtime->layers = layers;
         runtime->layer_count = count;
-        good = open_runtime(runtime, plan->plan, running, &reason);
+        runtime->running = running_of(running);
+        runtime->optimizer = (struct running_optimizer){ layers, runtime->running.update, runtime->running.self };
+        good = open_runtime(runtime, &reason);
     }
     if (good)
         return runtime;
@@ -66,37 +115,104 @@ struct weir_runtime *weir_runtime_create(const struct weir_plan *plan, const str
     return NULL;
 }
 
+// Communicators are closed by all ranks at once.
+static bool close_part(void *self, struct place *place, struct error *error)
+{
+    struct running_part *part = part_at(self, place);
+    (void)error;
+    keeping_close(part);
+    pipeline_free(part->pipeline);
+    device_close(part->device);
+    free(part->queued);
+    return true;
+}
+
 void weir_runtime_free(struct weir_runtime *runtime)
 {
+    struct error none = { 0 };
     if (!runtime)
         return;
-    pipeline_free(runtime->pipeline);
-    device_close(runtime->device);
+    if (runtime->parts)
+        places_do(runtime->places, close_part, runtime, &none);
+    places_close(runtime->places);
+    lasting_model_free(runtime->lasting);
+    free(runtime->parts);
     free(runtime);
+}
+
+uint32_t weir_runtime_process(const struct weir_runtime *runtime, uint32_t *processes)
+{
+    *processes = runtime->launch.ranks > 1 ? runtime->launch.ranks : 1;
+    return runtime->launch.ranks > 1 ? runtime->launch.rank : 0;
+}
+
+// --- steps ---------------------------------------------------------------------------------
+
+static bool step_part(void *self, struct place *place, struct error *error)
+{
+    const struct weir_runtime *runtime = self;
+    struct running_part *part = part_at(runtime, place);
+    return session_step(part->pipeline->session, error)
+        && (!part->checkpoints || keeping_step(runtime, part, error));
+}
+
+static uint64_t allocated_bytes(const struct weir_runtime *runtime)
+{
+    uint64_t bytes = 0;
+    for (uint32_t rank = 0; rank < runtime->plan->ranks; rank++)
+        bytes += session_slab_bytes(first_part(runtime)->pipeline->session, rank);
+    return bytes;
 }
 
 bool weir_runtime_step(struct weir_runtime *runtime, struct weir_result *result, struct weir_error *error)
 {
     struct error reason = { 0 };
-    struct session *session = runtime->pipeline->session;
-    if (!session_step(session, &reason))
+    if (!places_do(runtime->places, step_part, runtime, &reason))
         return tell(error, &reason);
-    const struct session_result *last = session_last(session);
+    const struct session_result *last = session_last(first_part(runtime)->pipeline->session);
     if (result)
-        *result = (struct weir_result){ last->loss, last->iteration_ns, last->bubble.makespan, last->slowest_stage,
-                                        device_memory(runtime->device).current_bytes };
+        *result = (struct weir_result){
+            .loss = last->loss,
+            .gradient_norm = last->gradient_norm,
+            .iteration_ns = last->iteration_ns,
+            .makespan_bubble = last->bubble.makespan,
+            .slowest_stage = last->slowest_stage,
+            .allocated_bytes = allocated_bytes(runtime),
+        };
     return true;
+}
+
+uint64_t weir_runtime_steps(const struct weir_runtime *runtime)
+{
+    return session_steps(first_part(runtime)->pipeline->session);
+}
+
+static bool save_part(void *self, struct place *place, struct error *error)
+{
+    return keeping_save(self, part_at(self, place), error);
+}
+
+bool weir_runtime_save(struct weir_runtime *runtime, struct weir_error *error)
+{
+    struct error reason = { 0 };
+    if (!runtime->lasting)
+        error_set(&reason, "running.keeping is needed for checkpoints");
+    else if (weir_runtime_steps(runtime) == 0)
+        error_set(&reason, "no step has been made, of which there could be a checkpoint");
+    else if (places_do(runtime->places, save_part, runtime, &reason))
+        return true;
+    return tell(error, &reason);
 }
 
 void weir_runtime_set_rate(struct weir_runtime *runtime, float rate)
 {
-    session_set_rate(runtime->pipeline->session, rate);
+    for (uint32_t i = 0; i < runtime->part_count; i++)
+        session_set_rate(runtime->parts[i].pipeline->session, rate);
 }
 
 bool weir_runtime_train(struct weir_runtime *runtime, const struct weir_training *training, struct weir_result *last,
                         struct weir_error *error)
 {
-    struct session *session = runtime->pipeline->session;
     struct error missing = { 0 };
     struct weir_result result;
     bool goes_on = true;
@@ -105,9 +221,9 @@ bool weir_runtime_train(struct weir_runtime *runtime, const struct weir_training
         return tell(error, &missing);
     }
     for (uint64_t i = 0; goes_on && i < training->steps; i++) {
-        const uint64_t step = session_steps(session);
+        const uint64_t step = weir_runtime_steps(runtime);
         if (training->rate)
-            session_set_rate(session, training->rate(training->self, step));
+            weir_runtime_set_rate(runtime, training->rate(training->self, step));
         if (!weir_runtime_step(runtime, &result, error))
             return false;
         if (last)
@@ -117,52 +233,129 @@ bool weir_runtime_train(struct weir_runtime *runtime, const struct weir_training
     return true;
 }
 
+// --- what all places do together ---------------------------------------------------------------
+
+struct evaluating {
+    const struct weir_runtime *runtime;
+    uint64_t step;
+    uint32_t micro_batches;
+    float *losses;  // the caller's
+};
+
+// Of several places of a process the first has what the caller asks for; the others bring what they have.
+static void *own_or_more(void *own, const struct place *place, uint64_t bytes, struct error *error)
+{
+    if (place->number == 0)
+        return own;
+    void *more = malloc(bytes + 1);
+    if (!more)
+        error_no_memory(error, "what a rank hears of others");
+    return more;
+}
+
+static void free_more(void *memory, const struct place *place)
+{
+    if (place->number > 0)
+        free(memory);
+}
+
+static bool evaluate_part(void *self, struct place *place, struct error *error)
+{
+    const struct evaluating *evaluating = self;
+    const struct running_part *part = part_at(evaluating->runtime, place);
+    const struct forward_request request = {
+        .pipeline = part->pipeline, .device = part->device, .group = part->group, .step = evaluating->step,
+        .micro_batches = evaluating->micro_batches,
+    };
+    float *losses = own_or_more(evaluating->losses, place, evaluating->micro_batches * sizeof *losses, error);
+    const bool good = losses && forward_losses(&request, losses, error);
+    free_more(losses, place);
+    return good;
+}
+
 bool weir_runtime_evaluate(const struct weir_runtime *runtime, uint64_t step, uint32_t micro_batches, float *losses,
                            struct weir_error *error)
 {
     struct error reason = { 0 };
-    return forward_losses(runtime->pipeline, runtime->device, step, micro_batches, losses, &reason)
-        || tell(error, &reason);
+    struct evaluating evaluating = { runtime, step, micro_batches, losses };
+    return places_do(runtime->places, evaluate_part, &evaluating, &reason) || tell(error, &reason);
 }
 
 const float *weir_runtime_losses(const struct weir_runtime *runtime, uint32_t *count)
 {
-    *count = runtime->pipeline->schedule->micro_batches;
-    return session_last(runtime->pipeline->session)->losses;
+    const struct pipeline *pipeline = first_part(runtime)->pipeline;
+    *count = pipeline->schedule->micro_batches;
+    return session_last(pipeline->session)->losses;
+}
+
+struct tracing {
+    const struct weir_runtime *runtime;
+    struct text text;
+};
+
+static bool trace_part(void *self, struct place *place, struct error *error)
+{
+    struct tracing *tracing = self;
+    struct timeline timeline = { 0 };
+    const bool good = session_timeline(part_at(tracing->runtime, place)->pipeline->session, &timeline, error);
+    if (good && place->number == 0)
+        timeline_write_trace(&timeline, &tracing->text);
+    timeline_clear(&timeline);
+    return good;
 }
 
 char *weir_runtime_trace(const struct weir_runtime *runtime, struct weir_error *error)
 {
     struct error reason = { 0 };
-    struct timeline timeline = { 0 };
-    struct text text = { 0 };
+    struct tracing tracing = { .runtime = runtime };
     char *trace = NULL;
-    if (session_timeline(runtime->pipeline->session, &timeline, &reason)) {
-        timeline_write_trace(&timeline, &text);
-        trace = text_take(&text, &reason);
-    }
-    timeline_clear(&timeline);
-    text_clear(&text);
+    if (places_do(runtime->places, trace_part, &tracing, &reason))
+        trace = text_take(&tracing.text, &reason);
+    text_clear(&tracing.text);
     if (!trace)
         tell(error, &reason);
     return trace;
+}
+
+struct transfer {
+    const struct weir_runtime *runtime;
+    uint32_t layer;
+    void *into;
+    const void *from;
+};
+
+static bool read_part(void *self, struct place *place, struct error *error)
+{
+    const struct transfer *transfer = self;
+    const uint64_t bytes = transfer->runtime->layers[transfer->layer].parameter_bytes;
+    void *into = own_or_more(transfer->into, place, bytes, error);
+    const bool good = into && pipeline_read_parameters(part_at(transfer->runtime, place)->pipeline, transfer->layer, 0,
+                                                       bytes, into, error);
+    free_more(into, place);
+    return good;
 }
 
 bool weir_runtime_read(const struct weir_runtime *runtime, uint32_t layer, void *parameters,
                        struct weir_error *error)
 {
     struct error reason = { 0 };
+    struct transfer transfer = { .runtime = runtime, .layer = layer, .into = parameters };
     assert(layer < runtime->layer_count);
-    return pipeline_read_parameters(runtime->pipeline, layer, 0, runtime->layers[layer].parameter_bytes, parameters,
-                                    &reason)
-        || tell(error, &reason);
+    return places_do(runtime->places, read_part, &transfer, &reason) || tell(error, &reason);
+}
+
+static bool write_part(void *self, struct place *place, struct error *error)
+{
+    const struct transfer *transfer = self;
+    return pipeline_write_part(part_at(transfer->runtime, place)->pipeline, transfer->layer, 0, transfer->from, error);
 }
 
 bool weir_runtime_write(struct weir_runtime *runtime, uint32_t layer, const void *parameters, struct weir_error *error)
 {
     struct error reason = { 0 };
+    struct transfer transfer = { .runtime = runtime, .layer = layer, .from = parameters };
     assert(layer < runtime->layer_count);
-    return pipeline_write_part(runtime->pipeline, layer, 0, parameters, &reason) || tell(error, &reason);
+    return places_do(runtime->places, write_part, &transfer, &reason) || tell(error, &reason);
 }
 
 bool weir_runtime_find(const struct weir_runtime *runtime, const char *name, uint32_t *layer, struct weir_error *error)
@@ -176,4 +369,33 @@ bool weir_runtime_find(const struct weir_runtime *runtime, const char *name, uin
     }
     error_set(&reason, "name: no layer of the runtime's %zu is called \"%.100s\"", runtime->layer_count, name);
     return tell(error, &reason);
+}
+
+// --- verifying -----------------------------------------------------------------------------------
+
+static bool judge(const struct verification *found, struct error *error)
+{
+    if (found->differing > 0)
+        return error_set_kind(error, ERROR_ANSWER, "%llu parameters differ, first number %llu of layer %s: %.9g in the"
+                              " pipeline, %.9g in the sequential run", (unsigned long long)found->differing,
+                              (unsigned long long)found->index, found->layer, (double)found->pipeline,
+                              (double)found->sequential);
+    return found->losses_differing == 0
+        || error_set_kind(error, ERROR_ANSWER, "the losses of %u micro-batches differ", found->losses_differing);
+}
+
+bool weir_verify(const struct weir_plan *plan, const struct weir_layer *layers, size_t count,
+                 const struct weir_running *given, uint32_t steps, struct weir_error *error)
+{
+    const struct weir_running running = running_of(given);
+    struct running_optimizer own = { layers, running.update, running.self };
+    struct error reason = { 0 };
+    struct verification found = { 0 };
+    struct verify_layers what = { .plan = plan->plan, .ours = layers, .theirs = layers, .layer_count = count,
+                                  .settings = running_settings(plan->plan, &running, &own), .steps = steps };
+    bool good = (steps > 0 || error_set(&reason, "steps is needed: 1 or more")) && are_sound(layers, count, &reason);
+    what.device = good ? device_open("cpu", &reason) : NULL;
+    good = what.device && verify_layers(&what, &found, &reason) && judge(&found, &reason);
+    device_close(what.device);
+    return good || tell(error, &reason);
 }

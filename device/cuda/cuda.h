@@ -126,6 +126,7 @@ const struct cuda_launch *cuda_summing_launch_of(struct queue *queue);
 // Fails the queue where the status is bad. Returns whether it is good.
 bool cuda_check(struct queue *queue, cudaError_t status, const char *what);
 
+void *cuda_stream(struct queue *queue);
 bool cuda_open_queue(struct queue *queue, struct error *error);
 void cuda_close_queue(struct queue *queue);
 void cuda_wait(struct queue *queue);

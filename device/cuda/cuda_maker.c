@@ -264,6 +264,7 @@ const struct device_functions cuda_functions = {
     .upload = cuda_upload,
     .download = cuda_download,
     .call = cuda_refuse_call,
+    .stream = cuda_stream,
     .attention_bytes = cuda_attention_bytes,
     .communicators = &cuda_communicators,
     .captures = &cuda_captures,

@@ -66,6 +66,11 @@ static void close_all(struct cuda_queue *own, struct device *device)
     free(own);
 }
 
+void *cuda_stream(struct queue *queue)
+{
+    return cuda_queue_of(queue)->launch.stream;
+}
+
 bool cuda_open_queue(struct queue *queue, struct error *error)
 {
     struct cuda_queue *own = calloc(1, sizeof *own);

@@ -166,6 +166,7 @@ void checkpoints_close(struct checkpoints *checkpoints)
 static bool save(struct checkpoints *checkpoints, uint64_t step, uint64_t passes, double loss, struct error *error)
 {
     checkpoints->run.step = checkpoints->last = step;
+    checkpoints->run.steps = step > checkpoints->run.steps ? step : checkpoints->run.steps;  // of one without an end
     checkpoints->run.passes = passes;
     checkpoints->run.loss = loss;
     return saver_save(checkpoints->saver, &checkpoints->run, error);

@@ -374,6 +374,7 @@ static void optimize(struct twin *twin, size_t l)
     for (size_t i = 0; i < layer->undecayed_count; i++)
         exempt[i] = (struct exempt){ layer->undecayed[i].first / number_bytes(twin),
                                      layer->undecayed[i].end / number_bytes(twin) };
+    const struct stage_part part = { .layer = (uint32_t)l, .end = number_count(twin, l) };
     const struct optimizer_buffers buffers = {
         .next = weights_of(twin, l, own->newest + 1),
         .weights = weights_of(twin, l, own->newest),
@@ -382,6 +383,8 @@ static void optimize(struct twin *twin, size_t l)
         .count = number_count(twin, l),
         .exempt = exempt,
         .exempt_count = layer->undecayed_count,
+        .parts = &part,
+        .part_count = 1,
     };
     own->newest++;
     if (layer->parameter_bytes == 0)

@@ -63,15 +63,21 @@ static void a_stage_at_once_equals_its_layers_one_by_one(void **state)
         const struct exempt first[] = { { 10, 20 } }, second[] = { { 0, 30 } };
         for (uint64_t update = 1; update <= 3; update++) {
             optimizer_update(&optimizer, update, bench.queue,
-                             &(struct optimizer_buffers){ values(whole), values(whole), bench.gradients, whole_state,
-                                                          COUNT, exempt, 2 });
+                             &(struct optimizer_buffers){
+                                 .next = values(whole), .weights = values(whole), .gradients = bench.gradients,
+                                 .state = whole_state, .count = COUNT, .exempt = exempt, .exempt_count = 2
+                             });
             optimizer_update(&optimizer, update, bench.queue,
-                             &(struct optimizer_buffers){ values(parts), values(parts), bench.gradients, first_state,
-                                                          100, first, 1 });
+                             &(struct optimizer_buffers){
+                                 .next = values(parts), .weights = values(parts), .gradients = bench.gradients,
+                                 .state = first_state, .count = 100, .exempt = first, .exempt_count = 1
+                             });
             optimizer_update(&optimizer, update, bench.queue,
-                             &(struct optimizer_buffers){ values(parts + 100), values(parts + 100),
-                                                          bench.gradients + 100, second_state, COUNT - 100, second,
-                                                          1 });
+                             &(struct optimizer_buffers){
+                                 .next = values(parts + 100), .weights = values(parts + 100),
+                                 .gradients = bench.gradients + 100, .state = second_state, .count = COUNT - 100,
+                                 .exempt = second, .exempt_count = 1
+                             });
         }
         assert_memory_equal(whole, parts, sizeof whole);
         assert_memory_not_equal(whole, bench.weights, sizeof whole);
@@ -89,11 +95,15 @@ static void the_next_version_may_be_written_elsewhere(void **state)
         memcpy(here, bench.weights, sizeof here);
         memcpy(before, bench.weights, sizeof before);
         optimizer_update(&optimizer, 1, bench.queue,
-                         &(struct optimizer_buffers){ values(here), values(here), bench.gradients, state_here, COUNT,
-                                                      NULL, 0 });
+                         &(struct optimizer_buffers){
+                             .next = values(here), .weights = values(here), .gradients = bench.gradients,
+                             .state = state_here, .count = COUNT
+                         });
         optimizer_update(&optimizer, 1, bench.queue,
-                         &(struct optimizer_buffers){ values(there), values(bench.weights), bench.gradients,
-                                                      state_there, COUNT, NULL, 0 });
+                         &(struct optimizer_buffers){
+                             .next = values(there), .weights = values(bench.weights), .gradients = bench.gradients,
+                             .state = state_there, .count = COUNT
+                         });
         assert_memory_equal(here, there, sizeof here);
         assert_memory_equal(bench.weights, before, sizeof before);
         bench_close(&bench);
@@ -108,8 +118,10 @@ static void exempt_elements_do_not_decay(void **state)
     float gradients[COUNT] = { 0 }, next[COUNT];
     const struct exempt exempt[] = { { 0, 1 }, { 3, 5 } };
     optimizer_update(&optimizer, 1, bench.queue,
-                     &(struct optimizer_buffers){ values(next), values(bench.weights), gradients, NULL, COUNT, exempt,
-                                                  2 });
+                     &(struct optimizer_buffers){
+                         .next = values(next), .weights = values(bench.weights), .gradients = gradients,
+                         .count = COUNT, .exempt = exempt, .exempt_count = 2
+                     });
     for (size_t i = 0; i < COUNT; i++) {
         const bool decays = i != 0 && i != 3 && i != 4;
         assert_true(next[i] == (decays ? 0.5f * bench.weights[i] : bench.weights[i]));

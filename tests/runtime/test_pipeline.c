@@ -243,9 +243,11 @@ static void plain_update(struct plain *plain, uint32_t l, uint64_t update, const
     const bool is_dense = plain->model->layers[l].undecayed_count > 0;
     const struct exempt exempt = { WIDTH * WIDTH, DENSE_FLOATS };
     optimizer_update(&plain->optimizer, update, plain->queue,
-                     &(struct optimizer_buffers){ (struct values *)next, (const struct values *)weights,
-                                                  plain->gradients[l], plain->state[l], MOST_FLOATS, &exempt,
-                                                  is_dense });
+                     &(struct optimizer_buffers){
+                         .next = (struct values *)next, .weights = (const struct values *)weights,
+                         .gradients = plain->gradients[l], .state = plain->state[l], .count = MOST_FLOATS,
+                         .exempt = &exempt, .exempt_count = is_dense,
+                     });
     memset(plain->gradients[l], 0, sizeof plain->gradients[l]);
 }
 

@@ -2,12 +2,15 @@
 // sentence that memory is missing.
 #include "tests/failing_between.h"
 #include "tests/runtime/measured_trace.h"
+#include "tests/runtime/scale_layers.h"
 
 // What all calls begin with, made with all memory.
 static struct weir_profile *profile;
 static struct weir_plan *plan;
 static struct weir_schedule *schedule;
 static char *profile_text, *plan_text, *schedule_text;
+static struct weir_layer layers[LAYERS];
+static struct weir_plan *own_plan;  // of these
 static char trace_file[] = "/tmp/weir-run-XXXXXX";
 
 static int begin(void **state)
@@ -23,6 +26,9 @@ static int begin(void **state)
     schedule_text = weir_schedule_document(schedule, &error);
     assert_good(profile_text && plan_text && schedule_text, error);
     write_trace(plan, 1, trace_file);
+    fill(layers);
+    layers[0].forward = changing_data_forward;
+    own_plan = plan_of(layers, "1f1b");
     return 0;
 }
 
@@ -33,6 +39,7 @@ static int end(void **state)
     weir_text_free(profile_text), weir_text_free(plan_text), weir_text_free(schedule_text);
     weir_schedule_free(schedule);
     weir_plan_free(plan);
+    weir_plan_free(own_plan);
     weir_profile_free(profile);
     return 0;
 }
@@ -217,6 +224,41 @@ static char *refine(struct weir_error *error)
     return text;
 }
 
+// --- own layers ------------------------------------------------------------------------------
+
+// With all memory again.
+static char *answer(const char *text)
+{
+    fails_from = SIZE_MAX;
+    return strdup(text);
+}
+
+static char *guard(struct weir_error *error)
+{
+    return weir_layers_check(layers, LAYERS, NULL, error) ? answer("fine") : NULL;
+}
+
+static char *verify(struct weir_error *error)
+{
+    return weir_verify(own_plan, layers, LAYERS, &(struct weir_running){ .clip = 0.5f }, 2, error) ? answer("equal") : NULL;
+}
+
+static char *run(struct weir_error *error)
+{
+    const struct weir_running running = { .rate = 0.01f, .clip = 0.5f };
+    struct weir_runtime *runtime = weir_runtime_create(own_plan, layers, LAYERS, &running, error);
+    float parameters[3] = { 0 }, losses[2] = { 0 };
+    bool good = runtime && weir_runtime_step(runtime, NULL, error) && weir_runtime_step(runtime, NULL, error)
+             && weir_runtime_evaluate(runtime, 100, 2, losses, error);
+    for (uint32_t l = 0; good && l < 3; l++)
+        good = weir_runtime_read(runtime, 1 + l, &parameters[l], error);
+    weir_runtime_free(runtime);
+    char text[200];
+    snprintf(text, sizeof text, "%a %a %a, %a %a", (double)parameters[0], (double)parameters[1], (double)parameters[2],
+             (double)losses[0], (double)losses[1]);
+    return good ? answer(text) : NULL;
+}
+
 static struct call calls[] = {
     { "reading_a_profile", read_profile }, { "showing_a_profile", show_profile },
     { "judging_a_profile", lint_profile }, { "reading_a_plan", read_plan },
@@ -228,6 +270,8 @@ static struct call calls[] = {
     { "showing_a_simulation", show_simulation }, { "searching", search },
     { "comparing", compare_document },     { "showing_a_comparison", compare_text },
     { "noting_what_was_left_out", compare_notes }, { "refining", refine },
+    { "guarding", guard },                 { "verifying", verify },
+    { "running", run },
 };
 
 // Each of the first allocations, then some of the others; that one alone, and all from there on.

@@ -1,0 +1,86 @@
+#include "runtime/weir_running.h"
+
+#include <stdio.h>
+
+#include "runtime/agreement.h"
+
+static float usual(float given, float otherwise)
+{
+    return given == 0.0f ? otherwise : given;
+}
+
+// Of an optimizer of one's own: the layer as its author knows it.
+static bool update_layer(void *self, const struct layer_update *update, struct error *error)
+{
+    const struct running_optimizer *optimizer = self;
+    const struct weir_layer *layer = &optimizer->layers[update->layer];
+    struct weir_error trouble = { 0 };
+    const struct weir_update own = {
+        .queue = update->queue,
+        .layer = layer,
+        .number = update->update,
+        .rate = update->rate,
+        .parameters = (const float *)update->weights,
+        .next = (float *)update->next,
+        .gradients = update->gradients,
+        .state = { update->state[0], update->state[1] },
+        .count = layer->parameter_bytes / sizeof(float),
+    };
+    return optimizer->update(optimizer->self, &own, &trouble)
+        || error_set_kind(error, ERROR_MACHINE, "the update of layer %s: %s", layer->name,
+                          trouble.text[0] ? trouble.text : "failed without a reason");
+}
+
+struct session_settings running_settings(const struct plan *plan, const struct weir_running *running,
+                                         struct running_optimizer *own)
+{
+    struct session_settings settings = { .capacity = TRANSPORT_UNLIMITED, .deadline_ns = running->deadline_ns,
+                                         .pin = running->pin, .never_warms_up = true,
+                                         .optimizer = optimizer_default(plan->holding.optimizer) };
+    struct optimizer *optimizer = &settings.optimizer;
+    optimizer->rate = usual(running->rate, optimizer->rate);
+    if (plan->holding.optimizer == OPTIMIZER_MOMENTUM)
+        optimizer->momentum = usual(running->momentum, optimizer->momentum);
+    optimizer->beta1 = usual(running->beta1, optimizer->beta1);
+    optimizer->beta2 = usual(running->beta2, optimizer->beta2);
+    optimizer->epsilon = usual(running->epsilon, optimizer->epsilon);
+    optimizer->decay = running->decay;
+    optimizer->clip = running->clip;
+    if (running->update) {
+        optimizer->own = update_layer;
+        optimizer->self = own;
+    }
+    return settings;
+}
+
+const char *running_device(const struct weir_running *running, uint32_t processes)
+{
+    if (running->device)
+        return running->device;
+    return processes > 1 ? "cpu:queued" : "cpu";
+}
+
+bool running_agrees(const struct weir_runtime *runtime, const struct process_group *group, struct error *error)
+{
+    const struct weir_running *running = &runtime->running;
+    const struct weir_keeping *keeping = running->keeping;
+    enum { NUMBERS = 7, AGREED = NUMBERS + 4 };
+    const float numbers[NUMBERS] = { running->rate, running->momentum, running->beta1, running->beta2,
+                                     running->epsilon, running->decay, running->clip };
+    struct agreed agreed[AGREED] = {
+        { .what = "running.rate" }, { .what = "running.momentum" }, { .what = "running.beta1" },
+        { .what = "running.beta2" }, { .what = "running.epsilon" }, { .what = "running.decay" },
+        { .what = "running.clip" }, { .what = "the plan" }, { .what = "running.runs" }, { .what = "running.update" },
+        { .what = "running.keeping" },
+    };
+    for (size_t i = 0; i < NUMBERS; i++)
+        snprintf(agreed[i].value, AGREED_SIZE, "%.9g", (double)numbers[i]);
+    if (!plan_hash(runtime->plan, agreed[NUMBERS].value, error))
+        return false;
+    snprintf(agreed[NUMBERS + 1].value, AGREED_SIZE, "%u", running->runs);
+    snprintf(agreed[NUMBERS + 2].value, AGREED_SIZE, running->update ? "one's own" : "none");
+    if (keeping)
+        snprintf(agreed[NUMBERS + 3].value, AGREED_SIZE, "every %u, keep %u, %s", keeping->every, keeping->keep,
+                 keeping->resume ? "resume" : "anew");
+    return !group || ranks_agree(group, agreed, AGREED, error);
+}
