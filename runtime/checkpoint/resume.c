@@ -109,6 +109,24 @@ static bool load_layers(const struct resume_request *request, const struct manif
         && ranks_all_good(request->group, damaged->kind == ERROR_NONE, damaged);
 }
 
+// A stage of the plan whose layers were on stages that have made more updates and fewer (pipeline_go_on()).
+static void say_merged(const struct resume_request *request, const struct manifest *manifest)
+{
+    const struct plan *plan = request->pipeline->plan;
+    for (size_t s = 0; s < plan->stage_count; s++) {
+        uint64_t least = UINT64_MAX, most = 0;
+        for (uint32_t l = plan->stages[s].first; l < plan->stages[s].end; l++) {
+            const uint64_t updates = manifest->layers[l].updates;
+            least = updates < least ? updates : least;
+            most = updates > most ? updates : most;
+        }
+        if (least < most)
+            say(request, "stage %zu has layers that have seen %llu updates, and such that have seen %llu: an optimizer"
+                " that goes by their number takes it for %llu in all of them", s, (unsigned long long)least,
+                (unsigned long long)most, (unsigned long long)most);
+    }
+}
+
 static bool go_on(const struct resume_request *request, const struct manifest *manifest, struct error *error)
 {
     uint64_t *updates = calloc(manifest->layer_count + 1, sizeof *updates);
@@ -136,6 +154,7 @@ static bool try_checkpoint(const struct resume_request *request, uint64_t step, 
             (unsigned long long)request->run->steps);
         if (is_first(request))
             request->rules->say_changes(manifest, request->run, request->say, request->self);
+        say_merged(request, manifest);
         *found = manifest;
         return go_on(request, manifest, error);
     }

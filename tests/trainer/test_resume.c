@@ -315,6 +315,37 @@ static void another_plan_finds_every_layer(void **state)
     model_free(model);
 }
 
+// Replicas take micro-batches in turns, so that their stage makes fewer updates than another one.
+static void layers_of_unlike_updates_in_a_stage_are_told(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    uint64_t seed = 1;
+    const uint32_t replicas[] = { 2, 1 };
+    const struct asked asked = { .generator = generator_find("pipedream", &error), .ranks = 3, .chunks = 1, .stages = 2,
+                                 .micro_batches = 4, .replicas = replicas };
+    struct made made = { 0 }, other = { 0 };
+    struct model *model = small_model(&seed, PRECISION_FP32);
+    struct run run, second;
+    assert_good(asked.generator, error);
+    assert_true(set_schedule(&made, &asked));
+    made.plan.holding.optimizer = OPTIMIZER_ADAMW;
+    cut(&made, model, &seed, false);
+    make(&other, "1f1b", 1, model, 1);
+    open_run(&run, &made, model, "cpu", NULL);
+    make_passes(&run, PASSES);
+    empty_folder();
+    save(&run);
+    open_run(&second, &other, model, "cpu", NULL);
+    assert_good(go_on(&second, &error), error);
+    assert_non_null(strstr(said, "stage 0 has layers that have seen 8 updates, and such that have seen 16: an optimizer"
+                                 " that goes by their number takes it for 16 in all of them"));
+    assert_int_equal(pipeline_updates(second.pipeline, 0), 16);
+    close_run(&second);
+    close_run(&run);
+    model_free(model);
+}
+
 static uint64_t size_of(const char *path)
 {
     struct stat about;
@@ -445,6 +476,7 @@ int main(void)
         cmocka_unit_test(copies_go_on_bit_for_bit),
         cmocka_unit_test(random_schedules_go_on_bit_for_bit),
         cmocka_unit_test(another_plan_finds_every_layer),
+        cmocka_unit_test(layers_of_unlike_updates_in_a_stage_are_told),
         cmocka_unit_test(a_bit_that_is_flipped_is_found),
         cmocka_unit_test(damage_has_a_place),
         cmocka_unit_test(another_run_is_refused),
