@@ -190,6 +190,29 @@ static void pipelines_of_own_layers_are_verified(void **state)
     }
 }
 
+// A stage on two of three ranks, which take micro-batches in turns: their data and gradients are those of one.
+static void replicas_of_own_layers_are_verified(void **state)
+{
+    (void)state;
+    static const char *const schedules[] = { "1f1b", "gpipe", "pipedream" };
+    static const uint32_t ranks_of_stages[] = { 2, 1 };
+    struct weir_layer layers[LAYERS];
+    fill_changing(layers);
+    for (size_t n = 0; n < sizeof schedules / sizeof schedules[0]; n++) {
+        struct weir_error error = { 0 };
+        struct weir_profile *profile = profile_of(layers);
+        const struct weir_planning planning = { .cluster = "3 devices, 1MiB, 10GB/s 1us", .schedule = schedules[n],
+                                                .micro_batches = 4, .replicas = { ranks_of_stages, 2 } };
+        struct weir_plan *plan = weir_partition(profile, &planning, &error);
+        assert_good(plan, error);
+        assert_int_equal(weir_plan_stage_count(plan), 2);
+        const struct weir_running running = { .clip = n < 2 ? 0.25f : 0 };
+        assert_good(weir_verify(plan, layers, LAYERS, &running, 3, &error), error);
+        weir_plan_free(plan);
+        weir_profile_free(profile);
+    }
+}
+
 // Data that depend on how often they were asked for.
 static bool forgetful_data_forward(void *self, const struct weir_pass *pass, struct weir_error *error)
 {
@@ -519,6 +542,7 @@ int main(void)
         cmocka_unit_test(gradients_are_clipped_as_in_a_plain_loop),
         cmocka_unit_test(an_own_optimizer_is_called_for_each_layer),
         cmocka_unit_test(pipelines_of_own_layers_are_verified),
+        cmocka_unit_test(replicas_of_own_layers_are_verified),
         cmocka_unit_test(what_differs_is_told),
         cmocka_unit_test(a_run_goes_on_from_its_checkpoint),
         cmocka_unit_test(a_run_goes_on_by_another_plan),
