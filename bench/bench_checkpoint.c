@@ -16,7 +16,7 @@
 #include "partitioner/plan_search.h"
 #include "runtime/checkpoint/run_folder.h"
 #include "runtime/checkpoint/saver.h"
-#include "trainer/lasting.h"
+#include "trainer/model_lasting.h"
 #include "trainer/measure_model.h"
 #include "trainer/model_layers.h"
 #include "trainer/model_spec.h"

@@ -1,10 +1,10 @@
-// The ranks of a plan, as a command runs them, wherever they are (runtime/places.h). Rank 0 speaks.
+// The ranks of a plan, as a command runs them, wherever they are (runtime/rank_places.h). Rank 0 speaks.
 #ifndef CLI_RANKS_H
 #define CLI_RANKS_H
 
 #include "partitioner/plan/plan.h"
 #include "runtime/agreement.h"
-#include "runtime/places.h"
+#include "runtime/rank_places.h"
 #include "trainer/run_place.h"
 
 // What one rank does, or all together; `speaks`: whether it prints and writes.

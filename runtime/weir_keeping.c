@@ -78,7 +78,7 @@ static void say_changes(const struct manifest *was, const struct manifest *now,
     say(self, sentence);
 }
 
-static const struct resume_rules rules = { belongs, say_changes };
+static const struct resume_rules rules = { "keeping.resume", belongs, say_changes };
 
 // --- keeping -----------------------------------------------------------------------------------
 

@@ -1,11 +1,11 @@
-// Private: what is behind a struct weir_runtime, a part for each place of this process (places.h), and how options become
+// Private: what is behind a struct weir_runtime, a part for each place of this process (rank_places.h), and how options become
 // settings.
 #ifndef RUNTIME_WEIR_RUNNING_H
 #define RUNTIME_WEIR_RUNNING_H
 
 #include "runtime/checkpoint/checkpoints.h"
 #include "runtime/pipeline.h"
-#include "runtime/places.h"
+#include "runtime/rank_places.h"
 #include "runtime/weir_handles.h"
 
 // An optimizer of one's own, which lives as long as the settings that name it.

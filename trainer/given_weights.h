@@ -14,7 +14,7 @@
 #define TRAINER_GIVEN_WEIGHTS_H
 
 #include "runtime/pipeline.h"
-#include "trainer/lasting.h"
+#include "trainer/model_lasting.h"
 
 // Whether a folder has such files, or this is one.
 bool given_weights_are_there(const char *path);

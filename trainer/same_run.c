@@ -64,4 +64,4 @@ static void say_changes(const struct manifest *was, const struct manifest *now,
             now->clip[0] ? now->clip : "none");
 }
 
-const struct resume_rules same_run = { belongs, say_changes };
+const struct resume_rules same_run = { "--resume", belongs, say_changes };

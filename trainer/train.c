@@ -11,7 +11,7 @@
 #include "schedules/board.h"
 #include "trainer/given_weights.h"
 #include "trainer/held_out.h"
-#include "trainer/lasting.h"
+#include "trainer/model_lasting.h"
 #include "trainer/model_layers.h"
 #include "trainer/ngram.h"
 #include "trainer/same_run.h"

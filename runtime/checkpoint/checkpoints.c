@@ -83,8 +83,8 @@ static bool prepare_folder(struct checkpoints *checkpoints, struct error *error)
         good = good && steps;
         if (good && count > 0 && !request->settings.resume)
             good = error_set(error,
-                             "%.300s: has checkpoints of a run, the newest of step %llu: give --resume to go on with"
-                             " it, or another folder", folder, (unsigned long long)steps[0]);
+                             "%.300s: has checkpoints of a run, the newest of step %llu: give %s to go on with"
+                             " it, or another folder", folder, (unsigned long long)steps[0], request->rules->asked_by);
         free(steps);
     }
     return ranks_all_good(request->group, good, error) && is_shared(request, error);

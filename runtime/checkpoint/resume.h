@@ -8,6 +8,7 @@
 
 // What a run may go on from, in the words of who asks.
 struct resume_rules {
+    const char *asked_by;  // what asks to go on: "--resume"
     // Whether the checkpoint is of this run, as far as lasting_model_matches() does not tell: another is refused.
     bool (*belongs)(const struct manifest *was, const struct manifest *now, struct error *error);
     // What follows is not to the bit what the run would have computed that was ended: why, a sentence each.

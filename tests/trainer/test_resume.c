@@ -12,7 +12,7 @@
 #include "runtime/checkpoint/saver.h"
 #include "tests/random_order.h"
 #include "tests/trainer/made_plan.h"
-#include "trainer/lasting.h"
+#include "trainer/model_lasting.h"
 #include "trainer/model_layers.h"
 
 enum { PASSES = 2 };  // before the checkpoint, and behind it

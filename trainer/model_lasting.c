@@ -1,4 +1,4 @@
-#include "trainer/lasting.h"
+#include "trainer/model_lasting.h"
 
 #include <limits.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "runtime/places.h"
+#include "runtime/rank_places.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 // A built-in model as checkpoints know it; one that transformers has, by its names there.
-#ifndef TRAINER_LASTING_H
-#define TRAINER_LASTING_H
+#ifndef TRAINER_MODEL_LASTING_H
+#define TRAINER_MODEL_LASTING_H
 
 #include "models/hugging_face.h"
 #include "runtime/checkpoint/lasting.h"

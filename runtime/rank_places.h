@@ -5,8 +5,8 @@
 //     1 process, 1 device          1 place, without a group, for all ranks
 //     a process for each rank      1 place, a member of a group
 //     1 process, several devices   a place for each, all of a group
-#ifndef RUNTIME_PLACES_H
-#define RUNTIME_PLACES_H
+#ifndef RUNTIME_RANK_PLACES_H
+#define RUNTIME_RANK_PLACES_H
 
 #include "device/device_names.h"
 #include "runtime/process_group.h"
