@@ -1,5 +1,6 @@
 // Whatever allocation fails in a command, it gives the very answer that it gives with more memory, or says in one
-// sentence that memory is missing, and exits with 3.
+// sentence that memory is missing, and exits with 3. What it leaves of checkpoints can be loaded.
+#include <glob.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,11 +71,44 @@ static const char *fault_of(const char *line, const struct child *child, const s
     return strcmp(child->out, expected->out) != 0 && !is_measured(line) ? "another answer" : NULL;
 }
 
-static size_t check(const char *line, size_t from, size_t until, const struct child *expected)
+struct row {
+    const char *name;    // the command
+    const char *before;  // of one that keeps checkpoints in the folder `new`: what makes that ready; NULL: of another one
+};
+
+// What is there by a checkpoint's name is one.
+static const char *fault_of_kept(void)
 {
+    char pattern[300];
+    glob_t found;
     struct child child = { 0 };
+    snprintf(pattern, sizeof pattern, "%s/new/step-*[0-9]", folder);
+    const bool is_kept = glob(pattern, 0, NULL, &found) == 0;
+    globfree(&found);
+    if (!is_kept)
+        return NULL;
+    run("weir eval " SAMPLE_MODEL " --checkpoint new --data text", 0, 0, &child);
+    const bool is_good = child.code == 0 && child.err_length == 0;
+    child_clear(&child);
+    return is_good ? NULL : "a checkpoint that cannot be loaded";
+}
+
+static void make_ready(const struct row *row)
+{
+    char command[500];
+    snprintf(command, sizeof command, "cd %s && %s", folder, row->before ? row->before : "true");
+    assert_int_equal(system(command), 0);
+}
+
+static size_t check(const struct row *row, size_t from, size_t until, const struct child *expected)
+{
+    const char *line = row->name;
+    struct child child = { 0 };
+    make_ready(row);
     run(line, from, until, &child);
     const char *fault = fault_of(line, &child, expected);
+    if (!fault && row->before)
+        fault = fault_of_kept();
     if (fault)
         print_message("# %s, without allocations %zu to %zu: %s (exit code %d, signal %d): %.300s\n", line, from, until,
                       fault, child.code, child.signal, child.err);
@@ -82,53 +116,59 @@ static size_t check(const char *line, size_t from, size_t until, const struct ch
     return fault != NULL;
 }
 
-static struct row {
-    const char *name;  // the command
-} rows[] = {
-    { "weir --help" },
-    { "weir model gpt-nano --json" },
-    { "weir profile --lint profile.json" },
-    { "weir import pipedream pipedream.txt" },
-    { "weir import piper piper.json --cluster-output made" },
-    { "weir import dnn-partitioning dnn.json" },
-    { "weir partition profile.json -c two.json -s 1f1b -m 4 --budget 500 --tied apart" },
-    { "weir explain plan.json --profile profile.json --budget 100" },
-    { "weir price profile.json --plan plan.json --budget 500" },
-    { "weir price hand.profile.json --plan hand.json -c two.json -s 1f1b -m 4 --budget 500" },
-    { "weir keep profile.json --plan plan.json --budget 500 --noise 3% --draws 2" },
-    { "weir front profile.json -c two.json -m 4 --budget 200 --tied apart -s 1f1b --resolution 50%" },
-    { "weir sweep profile.json -c two.json -m 4 --budget 100 --tied apart" },
-    { "weir bottleneck profile.json --model pipedream -c two.json -m 4 --budget 500" },
-    { "weir bottleneck piper.profile.json --model tps -c piper.cluster.json --plan loads.json" },
-    { "weir export deepspeed plan.json --profile profile.json" },
-    { "weir export torchtitan nano.plan.json" },
-    { "weir schedule zb-v -p 2 -m 3 --lowered --format csv" },
-    { "weir schedule search -p 2 -m 3 --cost costs.json" },
-    { "weir check lowered.json --sends eager:1 --channels shared" },
-    { "weir check plan.json --profile profile.json" },
-    { "weir simulate schedule.json --against plan.json" },
-    { "weir simulate schedule.json --format html" },
-    { "weir simulate --trace trace.json.gz --format svg" },
-    { "weir compare plan.json plan.trace.json --refine profile.json -o made" },
-    { "weir compare plan.json plan.trace.json --json" },
-    { "weir verify nano.plan.json --steps 1" },
-    { "weir train " SAMPLE_MODEL " --plan nano.plan.json --data text --steps 1" },
+#define TRAIN "weir train " SAMPLE_MODEL " --plan nano.plan.json --data text --steps "
+
+static struct row rows[] = {
+    { "weir --help", NULL },
+    { "weir model gpt-nano --json", NULL },
+    { "weir profile --lint profile.json", NULL },
+    { "weir import pipedream pipedream.txt", NULL },
+    { "weir import piper piper.json --cluster-output made", NULL },
+    { "weir import dnn-partitioning dnn.json", NULL },
+    { "weir partition profile.json -c two.json -s 1f1b -m 4 --budget 500 --tied apart", NULL },
+    { "weir explain plan.json --profile profile.json --budget 100", NULL },
+    { "weir price profile.json --plan plan.json --budget 500", NULL },
+    { "weir price hand.profile.json --plan hand.json -c two.json -s 1f1b -m 4 --budget 500", NULL },
+    { "weir keep profile.json --plan plan.json --budget 500 --noise 3% --draws 2", NULL },
+    { "weir front profile.json -c two.json -m 4 --budget 200 --tied apart -s 1f1b --resolution 50%", NULL },
+    { "weir sweep profile.json -c two.json -m 4 --budget 100 --tied apart", NULL },
+    { "weir bottleneck profile.json --model pipedream -c two.json -m 4 --budget 500", NULL },
+    { "weir bottleneck piper.profile.json --model tps -c piper.cluster.json --plan loads.json", NULL },
+    { "weir export deepspeed plan.json --profile profile.json", NULL },
+    { "weir export torchtitan nano.plan.json", NULL },
+    { "weir schedule zb-v -p 2 -m 3 --lowered --format csv", NULL },
+    { "weir schedule search -p 2 -m 3 --cost costs.json", NULL },
+    { "weir check lowered.json --sends eager:1 --channels shared", NULL },
+    { "weir check plan.json --profile profile.json", NULL },
+    { "weir simulate schedule.json --against plan.json", NULL },
+    { "weir simulate schedule.json --format html", NULL },
+    { "weir simulate --trace trace.json.gz --format svg", NULL },
+    { "weir compare plan.json plan.trace.json --refine profile.json -o made", NULL },
+    { "weir compare plan.json plan.trace.json --json", NULL },
+    { "weir verify nano.plan.json --steps 1", NULL },
+    { TRAIN "1", NULL },
+    { TRAIN "2 --save-every 1 --checkpoints new", "rm -rf new" },
+    { TRAIN "1 --weights kept/step-1", NULL },
+    { "weir eval " SAMPLE_MODEL " --checkpoint kept --data text", NULL },
+    { "weir sample " SAMPLE_MODEL " --checkpoint kept --tokens 5 abc", NULL },
 };
 
 static void there_is_the_same_answer_or_no_memory(void **state)
 {
-    const char *line = ((const struct row *)*state)->name;
+    const struct row *row = *state;
+    const char *line = row->name;
     if (HAS_SANITIZER)
         TEST_SKIP("sanitizers bring an allocator of their own");
     struct child expected = { 0 };
+    make_ready(row);
     run(line, 0, 0, &expected);
     const size_t all = asked->allocations, step = 1 + all / test_trials(20, 1000);
     size_t faults = 0;
     if (expected.code > 1)
         fail_msg("%s: exit code %d: %s", line, expected.code, expected.err);
     for (size_t at = 0; at < all && faults < 5; at += step) {
-        faults += check(line, at, at + 1, &expected);
-        faults += check(line, at, SIZE_MAX, &expected);
+        faults += check(row, at, at + 1, &expected);
+        faults += check(row, at, SIZE_MAX, &expected);
     }
     print_message("# %s: %zu allocations, each %zu. of them failed\n", line, all, step);
     child_clear(&expected);
@@ -144,7 +184,11 @@ static int make(void **state)
     if (asked == MAP_FAILED)
         return -1;
     folder = samples_make();
-    return 0;
+    struct child child = { 0 };
+    run(TRAIN "1 --checkpoints kept", 0, 0, &child);
+    const int code = child.code;
+    child_clear(&child);
+    return code;
 }
 
 static int clear(void **state)
