@@ -18,22 +18,38 @@
 
 // --- a disk that fails ------------------------------------------------------------------------
 
-enum { NEVER = -1, MOST_FILES = 64 };
+enum { NEVER = -1, MOST_FILES = 64, LOSES_BYTES = 1, LOSES_NAMES = 2, LOSSES = 4 };
+
+// A name that a folder was given and that was not synced: what it was before, or that there was none.
+struct given_name {
+    int folder;
+    char name[NAME_MAX + 1], before[NAME_MAX + 1];
+};
 
 static struct {
     int calls;
     int fails_at, reason;  // that call, and not again
-    int ends_at;           // before that call: what was written and not synced is lost
+    int ends_at, loses;    // before that call: of what was not synced bytes, names or both are lost
     char names[8000];      // of all calls
     int unsynced[MOST_FILES];
     size_t unsynced_count;
+    struct given_name given[MOST_FILES];
+    size_t given_count;
 } disk = { .fails_at = NEVER, .ends_at = NEVER };
 
 static void lose_what_was_not_synced(void)
 {
-    for (size_t i = 0; i < disk.unsynced_count; i++)
+    for (size_t i = 0; disk.loses & LOSES_BYTES && i < disk.unsynced_count; i++)
         if (ftruncate(disk.unsynced[i], 0) != 0)
             _exit(9);
+    for (size_t i = disk.given_count; disk.loses & LOSES_NAMES && i-- > 0;) {
+        const struct given_name *given = &disk.given[i];
+        const long lost = given->before[0]
+            ? syscall(SYS_renameat2, given->folder, given->name, given->folder, given->before, 0)
+            : syscall(SYS_unlinkat, given->folder, given->name, 0);
+        if (lost != 0)
+            _exit(10);
+    }
 }
 
 // Whether this call is to fail.
@@ -71,10 +87,32 @@ static bool is_same(int a, int b)
     return fstat(a, &x) == 0 && fstat(b, &y) == 0 && x.st_ino == y.st_ino;
 }
 
+static void note_name(int folder, const char *name, const char *before)
+{
+    if (disk.given_count == MOST_FILES)
+        abort();
+    struct given_name *given = &disk.given[disk.given_count++];
+    given->folder = dup(folder);
+    snprintf(given->name, sizeof given->name, "%s", name);
+    snprintf(given->before, sizeof given->before, "%s", before);
+}
+
+static void forget_names(int folder)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < disk.given_count; i++)
+        if (folder < 0 || is_same(disk.given[i].folder, folder))
+            close(disk.given[i].folder);
+        else
+            disk.given[count++] = disk.given[i];
+    disk.given_count = count;
+}
+
 int fsync(int file)
 {
     if (call("fsync"))
         return -1;
+    forget_names(file);
     for (size_t i = 0; i < disk.unsynced_count;)
         if (is_same(disk.unsynced[i], file)) {
             close(disk.unsynced[i]);
@@ -87,17 +125,30 @@ int fsync(int file)
 
 int rename(const char *from, const char *to)
 {
-    return call("rename") ? -1 : (int)syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0);
+    char parent[PATH_MAX];
+    if (call("rename") || syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0) != 0)
+        return -1;
+    snprintf(parent, sizeof parent, "%.*s", (int)(strrchr(to, '/') - to), to);
+    const int folder = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    note_name(folder, strrchr(to, '/') + 1, strrchr(from, '/') + 1);
+    close(folder);
+    return 0;
 }
 
 int renameat(int from_folder, const char *from, int to_folder, const char *to)
 {
-    return call("renameat") ? -1 : (int)syscall(SYS_renameat2, from_folder, from, to_folder, to, 0);
+    if (call("renameat") || syscall(SYS_renameat2, from_folder, from, to_folder, to, 0) != 0)
+        return -1;
+    note_name(to_folder, to, from);
+    return 0;
 }
 
 int linkat(int from_folder, const char *from, int to_folder, const char *to, int flags)
 {
-    return call("linkat") ? -1 : (int)syscall(SYS_linkat, from_folder, from, to_folder, to, flags);
+    if (call("linkat") || syscall(SYS_linkat, from_folder, from, to_folder, to, flags) != 0)
+        return -1;
+    note_name(to_folder, to, "");
+    return 0;
 }
 
 int unlinkat(int folder, const char *name, int flags)
@@ -123,6 +174,7 @@ static void mend(void)
     disk.fails_at = disk.ends_at = NEVER;
     disk.names[0] = '\0';
     disk.unsynced_count = 0;
+    forget_names(-1);
 }
 
 // --- checkpoints of two layers ------------------------------------------------------------------
@@ -256,39 +308,48 @@ static int count_calls(void)
     return calls;
 }
 
+// Of what was not synced bytes, names, both or neither are lost, as where only the run ends and not its machine.
+static void end_at(int at, int loses)
+{
+    begin_with_step_1();
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        struct error error = { 0 };
+        disk.ends_at = at;
+        disk.loses = loses;
+        save(2, &error);
+        _exit(8);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
 static void a_run_that_ends_at_any_call_leaves_a_whole_checkpoint(void **state)
 {
     (void)state;
     const int calls = count_calls();
-    uint64_t before = 1;
-    for (int at = 0; at < calls; at++) {
-        char when[64];
-        snprintf(when, sizeof when, "ended before call %d of %d", at, calls);
-        begin_with_step_1();
-        const pid_t child = fork();
-        assert_true(child >= 0);
-        if (child == 0) {
-            struct error error = { 0 };
-            disk.ends_at = at;
-            save(2, &error);
-            _exit(8);
-        }
-        int status;
-        assert_int_equal(waitpid(child, &status, 0), child);
-        assert_int_equal(status, 0);
-        const uint64_t newest = newest_whole(when);
-        if (newest < before || newest > 2)
-            fail_msg("%s: the newest is step-%llu", when, (unsigned long long)newest);
-        before = newest;
-        // What is left over goes, and the next run saves as ever.
+    uint64_t before[LOSSES] = { 1, 1, 1, 1 };
+    for (int at = 0; at < calls * LOSSES; at++) {
         struct error error = { 0 };
+        char when[64];
+        const int loses = at % LOSSES;
+        snprintf(when, sizeof when, "ended before call %d of %d, loses %d", at / LOSSES, calls, loses);
+        end_at(at / LOSSES, loses);
+        const uint64_t newest = newest_whole(when);
+        if (newest < before[loses] || newest > 2)
+            fail_msg("%s: the newest is step-%llu", when, (unsigned long long)newest);
+        before[loses] = newest;
+        // What is left over goes, and the next run saves as ever.
         assert_good(run_folder_clean(folder, &error), error);
         newest_whole(when);
         assert_good(save(3, &error), error);
         assert_int_equal(newest_whole(when), 3);
         assert_int_equal(names_in_folder(), 1);
     }
-    assert_int_equal(before, 2);
+    for (int loses = 0; loses < LOSSES; loses++)
+        assert_int_equal(before[loses], 2);
 }
 
 static void a_disk_that_fails_at_any_call_leaves_a_whole_checkpoint(void **state)
