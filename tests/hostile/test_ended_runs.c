@@ -1,6 +1,8 @@
 // A rank of a training run is killed (SIGKILL), or stopped (SIGSTOP), at a random moment from its start on: all others
-// end with exit code 3, name it, and leave nothing behind. Under every engine: threads of one process, processes that
-// meet by a file, processes of mpirun. Several runs go side by side, since one whose rank is stopped mostly waits.
+// end with exit code 3, name it, and leave nothing behind but checkpoints that `weir eval` loads. Where it is asked to
+// stop (SIGTERM) all end well, and leave one of the step that they say. Under every engine: threads of one process,
+// processes that meet by a file, processes of mpirun. Several runs go side by side, since one whose rank is stopped
+// mostly waits.
 //
 // The test starts itself: `test_ended_runs be-rank FOLDER WORDS..` is `weir WORDS..` in a folder, where it says who it is.
 #include <dirent.h>
@@ -23,13 +25,20 @@
 enum engine { THREADS, PROCESSES, MPIRUN, ENGINES };
 static const char *const engine_names[] = { "threads", "processes", "mpirun" };
 
+enum { SIGNALS = 3 };
+static const struct {
+    int number;
+    const char *done;
+} signals[SIGNALS] = { { SIGKILL, "killed" }, { SIGSTOP, "stopped" }, { SIGTERM, "asked to stop" } };
+
 enum { RANKS = 3, SIDE_BY_SIDE = 24, MOST_WORDS = 30, MOST_MOMENT_US = 1500000, PATH_SIZE = 300 };
 
 // Who takes longer to end waits for ever: a rank is taken for dead after half a minute of silence.
 static const uint64_t patience_ns = 180000000000, launcher_patience_ns = 10000000000;
 
 #define MODEL "gpt-nano,width=16,blocks=3,heads=2,sequence=8,micro_batch=2"
-#define TRAIN "train " MODEL " --plan plan.json --data /usr/share/common-licenses --every 1000000 --out out"
+#define TRAIN "train " MODEL " --plan plan.json --data /usr/share/common-licenses --every 1000000 --out out " \
+              "--checkpoints kept --save-every 100"
 
 struct trial {
     uint64_t number;
@@ -40,7 +49,10 @@ struct trial {
     pid_t started[RANKS];  // by the test: one for threads, mpirun, or one per rank
     size_t started_count;
     pid_t victim_process;  // 0: it had not begun yet
+    uint64_t signalled_ns, ended_ns[RANKS];  // 0: not yet
     uint64_t until_ns;
+    int statuses[RANKS];   // of whom the test has started; -1: had to be ended
+    bool have_ended;       // ranks of mpirun, by themselves
     bool launcher_failed;  // mpirun itself did not end, or crashed
 };
 
@@ -110,6 +122,41 @@ static pid_t process_of(const struct trial *trial, uint32_t rank)
     return process;
 }
 
+// One that has ended and that nobody has waited for yet is over, too.
+static bool is_over(pid_t process)
+{
+    char path[60], state = 'Z';
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)process);
+    FILE *file = fopen(path, "r");
+    const bool is_known = file && fscanf(file, "%*d (%*[^)]) %c", &state) == 1;
+    if (file)
+        fclose(file);
+    return !is_known || state == 'Z' || state == 'X';
+}
+
+static struct {  // runs that go side by side
+    struct trial all[SIDE_BY_SIDE];
+    size_t count;
+} batch;
+
+static void note_ends(void)
+{
+    for (size_t i = 0; i < batch.count; i++) {
+        struct trial *trial = &batch.all[i];
+        for (uint32_t rank = 0; rank < RANKS && trial->signalled_ns; rank++) {
+            const pid_t process = trial->ended_ns[rank] ? 0 : process_of(trial, rank);
+            if (process > 0 && is_over(process))
+                trial->ended_ns[rank] = clock_now_ns();
+        }
+    }
+}
+
+static void pause_and_note(void)
+{
+    usleep(1000);
+    note_ends();
+}
+
 static pid_t start_words(const struct trial *trial, const char *const words[], const char *rank)
 {
     char path[PATH_SIZE + 100];
@@ -160,11 +207,14 @@ static void trial_begin(struct trial *trial, const char *folder, const char *pro
     trial->victim = trial->engine == THREADS ? 0 : (uint32_t)random_below(&seed, RANKS);
     trial->until_ns = clock_now_ns() + patience_ns;
     start(trial, program);
-    usleep((useconds_t)random_below(&seed, MOST_MOMENT_US));
+    const uint64_t moment_ns = clock_now_ns() + 1000 * random_below(&seed, MOST_MOMENT_US);
+    while (clock_now_ns() < moment_ns)
+        pause_and_note();
     while ((trial->victim_process = process_of(trial, trial->victim)) == 0 && clock_now_ns() < trial->until_ns)
-        usleep(1000);  // mpirun takes its time
+        pause_and_note();  // mpirun takes its time
     if (trial->victim_process > 0)
         kill(trial->victim_process, trial->signal);
+    trial->signalled_ns = clock_now_ns();
     if (trial->engine == THREADS && trial->signal == SIGSTOP) {
         usleep(100000);
         kill(trial->victim_process, SIGCONT);
@@ -181,12 +231,39 @@ static int await_end(const struct trial *trial, size_t which)
     const bool is_stopped = trial->engine == PROCESSES && trial->signal == SIGSTOP && which == trial->victim;
     pid_t ended = 0;
     while (!is_stopped && (ended = waitpid(process, &status, WNOHANG)) == 0 && clock_now_ns() < trial->until_ns)
-        usleep(10000);
+        pause_and_note();
     if (ended == process)
         return status;
     kill(-process, SIGKILL);
     waitpid(process, &status, 0);
     return is_stopped ? status : -1;
+}
+
+// Whether a process that the test has not started itself is over in time; who is not is ended.
+static bool await_process(const struct trial *trial, pid_t process)
+{
+    while (process > 0 && !is_over(process) && clock_now_ns() < trial->until_ns)
+        pause_and_note();
+    if (process <= 0 || is_over(process))
+        return true;
+    kill(process, SIGKILL);
+    return false;
+}
+
+static void await_all(struct trial *trial)
+{
+    trial->have_ended = true;
+    for (uint32_t at = 1; at < RANKS && trial->engine == MPIRUN; at++)
+        trial->have_ended &= await_process(trial, process_of(trial, (trial->victim + at) % RANKS));
+    if (trial->engine == MPIRUN)
+        trial->until_ns = min_u64(trial->until_ns, clock_now_ns() + launcher_patience_ns);
+    for (uint32_t at = 1; at <= trial->started_count; at++) {
+        const size_t which = (trial->victim + at) % trial->started_count;  // who was stopped comes last
+        trial->statuses[which] = await_end(trial, which);
+    }
+    if (trial->engine == MPIRUN && !await_process(trial, trial->victim_process) && trial->signal != SIGSTOP)
+        trial->have_ended = false;
+    note_ends();
 }
 
 // Who was ended before it came is known by its number alone; of one that never came to MPI's own start, MPI does not
@@ -207,14 +284,14 @@ static bool names_victim(const struct trial *trial, const char *text)
 
 static const char *judge_threads(const struct trial *trial)
 {
-    const int status = await_end(trial, 0);
+    const int status = trial->statuses[0];
     char *out = load(trial, "out", 0);
     const bool is_whole = out && strstr(out, "held-out text: ");
     free(out);
     if (status == -1)
         return "did not end";
-    if (trial->signal == SIGKILL)
-        return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL ? NULL : "was not killed";
+    if (trial->signal != SIGSTOP)
+        return WIFSIGNALED(status) && WTERMSIG(status) == trial->signal ? NULL : "was not ended by its signal";
     return WIFEXITED(status) && WEXITSTATUS(status) == 0 && is_whole ? NULL : "did not go on after it was stopped";
 }
 
@@ -230,41 +307,19 @@ static bool came_too_late(const struct trial *trial, uint32_t rank, const char *
 static const char *judge_processes(const struct trial *trial)
 {
     const char *fault = NULL;
-    for (uint32_t at = 1; at <= RANKS; at++) {
-        const uint32_t rank = (trial->victim + at) % RANKS;  // who was stopped comes last
-        const int status = await_end(trial, rank);
+    for (uint32_t at = 1; at < RANKS && !fault; at++) {
+        const uint32_t rank = (trial->victim + at) % RANKS;
+        const int status = trial->statuses[rank];
         char *text = load(trial, "err", rank);
-        if (rank != trial->victim && !fault)
-            fault = status == -1 ? "a rank did not end"
-                  : !WIFEXITED(status) || WEXITSTATUS(status) != 3 ? "a rank did not end with 3"
-                  : !names_victim(trial, text) && !came_too_late(trial, rank, text)
-                  ? "a rank does not name who was ended" : NULL;
+        fault = status == -1 ? "a rank did not end"
+              : !WIFEXITED(status) || WEXITSTATUS(status) != 3 ? "a rank did not end with 3"
+              : !names_victim(trial, text) && !came_too_late(trial, rank, text)
+              ? "a rank does not name who was ended" : NULL;
         free(text);
     }
-    return fault;
-}
-
-// One that has ended and that nobody has waited for yet is over, too.
-static bool is_over(pid_t process)
-{
-    char path[60], state = 'Z';
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)process);
-    FILE *file = fopen(path, "r");
-    const bool is_known = file && fscanf(file, "%*d (%*[^)]) %c", &state) == 1;
-    if (file)
-        fclose(file);
-    return !is_known || state == 'Z' || state == 'X';
-}
-
-// Whether a process that the test has not started itself is over in time; who is not is ended.
-static bool await_process(const struct trial *trial, pid_t process)
-{
-    while (process > 0 && !is_over(process) && clock_now_ns() < trial->until_ns)
-        usleep(10000);
-    if (process <= 0 || is_over(process))
-        return true;
-    kill(process, SIGKILL);
-    return false;
+    const int status = trial->statuses[trial->victim];
+    return fault || trial->signal != SIGTERM || (WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM)
+        ? fault : "who was asked to stop ended without the others";
 }
 
 // mpirun ends ranks that have not ended yet when the first has: one of them has said who it was, or mpirun. Who was
@@ -272,29 +327,72 @@ static bool await_process(const struct trial *trial, pid_t process)
 // was killed no more than that there was one, and end the others before they hear of it; ranks must not.)
 static const char *judge_mpirun(struct trial *trial)
 {
-    bool is_named = false, have_ended = true;
-    for (uint32_t at = 1; at < RANKS; at++)
-        have_ended = await_process(trial, process_of(trial, (trial->victim + at) % RANKS)) && have_ended;
-    trial->until_ns = min_u64(trial->until_ns, clock_now_ns() + launcher_patience_ns);
-    const int status = await_end(trial, 0);
-    if (!await_process(trial, trial->victim_process) && trial->signal == SIGKILL)
-        have_ended = false;
+    const int status = trial->statuses[0];
+    bool is_named = false;
     for (uint32_t file = 0; file <= RANKS; file++) {
         char *text = file < RANKS ? load(trial, "err", file) : load(trial, "launcher", 0);
         is_named = is_named || names_victim(trial, text)
-            || (file == RANKS && trial->signal == SIGKILL && text && strstr(text, "the job has been aborted"));
+            || (file == RANKS && trial->signal != SIGSTOP && text && strstr(text, "the job has been aborted"));
         free(text);
     }
     trial->launcher_failed = status == -1 || WIFSIGNALED(status);
-    return !have_ended ? "a rank did not end" : status != -1 && WIFEXITED(status) && WEXITSTATUS(status) == 0
+    return !trial->have_ended ? "a rank did not end"
+         : status != -1 && WIFEXITED(status) && WEXITSTATUS(status) == 0
          ? "ended well" : is_named || trial->launcher_failed ? NULL : "nobody names who was ended";
+}
+
+// The step behind which all have stopped, as rank 0 says; 0: they have not, since the signal came before they trained.
+static unsigned long long stopped_behind(const struct trial *trial)
+{
+    unsigned long long step = 0;
+    char *text = trial->signal == SIGTERM ? load(trial, "err", 0) : NULL;
+    const char *at = text ? strstr(text, "stopped behind step ") : NULL;
+    if (at)
+        sscanf(at, "stopped behind step %llu", &step);
+    free(text);
+    return step;
+}
+
+static const char *judge_asked(struct trial *trial, unsigned long long step)
+{
+    char name[60], path[PATH_SIZE + 100];
+    bool are_well = trial->have_ended;
+    trial->launcher_failed = trial->engine == MPIRUN && (trial->statuses[0] == -1 || WIFSIGNALED(trial->statuses[0]));
+    for (size_t i = 0; i < trial->started_count && !trial->launcher_failed; i++)
+        are_well = are_well && WIFEXITED(trial->statuses[i]) && WEXITSTATUS(trial->statuses[i]) == 0;
+    snprintf(name, sizeof name, "kept/step-%llu", step);
+    return !are_well ? "a rank did not end well" : access(in_folder(trial, name, path), F_OK) == 0
+         ? NULL : "the step that it stopped behind is not kept";
+}
+
+// What is kept, if anything is, can be gone on from.
+static const char *judge_kept(const struct trial *trial)
+{
+    char path[PATH_SIZE + 100];
+    const char *const words[] = { "weir", "eval", MODEL, "--checkpoint", "kept", "--data", "/usr/share/common-licenses",
+                                  NULL };
+    struct child child = { 0 };
+    bool is_kept = false;
+    DIR *folder = opendir(in_folder(trial, "kept", path));
+    for (const struct dirent *entry; folder && (entry = readdir(folder)) != NULL; )
+        is_kept = is_kept || (strncmp(entry->d_name, "step-", 5) == 0 && !strstr(entry->d_name, ".tmp"));
+    if (folder)
+        closedir(folder);
+    if (!is_kept)
+        return NULL;
+    child_run(words, trial->folder, &child);
+    const bool is_good = child.code == 0 && strstr(child.out, "loss") && !strstr(child.err, "left out");
+    if (!is_good)
+        print_message("%s", child.err);
+    child_clear(&child);
+    return is_good ? NULL : "a checkpoint is not whole";
 }
 
 // What the test and launchers put there, the place to meet of a rank 0 that could not remove it, and the timelines.
 static bool may_stay(const struct trial *trial, const char *name)
 {
     static const char *const stems[] = { ".", "..", "plan.json", "own.", "process.", "out", "err.", "launcher.", "ompi.",
-                                         "prte.", "pmix" };
+                                         "prte.", "pmix", "kept" };
     for (size_t i = 0; i < sizeof stems / sizeof stems[0]; i++)
         if (strncmp(name, stems[i], strlen(stems[i])) == 0 && (i != 0 || strlen(name) < 3))
             return true;
@@ -321,12 +419,16 @@ static const char *clear_away(const struct trial *trial, bool is_kept)
 
 static bool is_right(struct trial *trial)
 {
-    const char *fault = trial->engine == THREADS ? judge_threads(trial)
+    await_all(trial);
+    const unsigned long long step = stopped_behind(trial);
+    const char *fault = step > 0 ? judge_asked(trial, step) : trial->engine == THREADS ? judge_threads(trial)
                       : trial->engine == PROCESSES ? judge_processes(trial) : judge_mpirun(trial);
+    if (!fault)
+        fault = judge_kept(trial);
     const char *left = clear_away(trial, fault != NULL);
     if (fault || left)
         print_message("trial %llu: %s, rank %u %s: %s (%s)\n", (unsigned long long)trial->number,
-                      engine_names[trial->engine], trial->victim, trial->signal == SIGKILL ? "killed" : "stopped",
+                      engine_names[trial->engine], trial->victim, signals[trial->number % SIGNALS].done,
                       fault ? fault : left, trial->folder);
     return !fault && !left;
 }
@@ -362,27 +464,67 @@ static int remove_plan(void **state)
     return system(command) == -1;  // trials that failed keep their folders
 }
 
+// How long the last of the others took to end, in milliseconds, of runs of one engine and signal.
+struct delays {
+    double *ms;
+    size_t count;
+};
+
+static int by_size(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static void note_delay(const struct trial *trial, struct delays *delays)
+{
+    uint64_t last_ns = 0;
+    for (uint32_t rank = 0; rank < RANKS; rank++)
+        if (rank != trial->victim || trial->signal == SIGTERM)
+            last_ns = max_u64(last_ns, trial->ended_ns[rank]);
+    if (last_ns)
+        delays->ms[delays->count++] = (double)(last_ns - trial->signalled_ns) / 1e6;
+}
+
+static void say_delays(enum engine engine, size_t which, struct delays *delays)
+{
+    qsort(delays->ms, delays->count, sizeof delays->ms[0], by_size);
+    if (delays->count > 0)
+        print_message("# %s, %s: ended after %.0f ms in the median, %.0f at the 95th percentile, %.0f at most (%zu"
+                      " runs)\n", engine_names[engine], signals[which].done, delays->ms[delays->count / 2],
+                      delays->ms[delays->count * 95 / 100], delays->ms[delays->count - 1], delays->count);
+    free(delays->ms);
+}
+
 static void all_others_end_and_name_it(void **state)
 {
     (void)state;
     const bool has_mpi = system("command -v mpirun >/dev/null") == 0;
-    const size_t kinds = 2 * (has_mpi ? ENGINES : MPIRUN), trials = kinds * test_trials(4, 170);
+    const size_t kinds = SIGNALS * (has_mpi ? ENGINES : MPIRUN), each = test_trials(4, 70), trials = kinds * each;
+    struct delays delays[ENGINES * SIGNALS] = { 0 };
     size_t wrong = 0, launchers = 0;
+    for (size_t i = 0; i < kinds; i++)
+        assert_non_null(delays[i].ms = calloc(each, sizeof delays[i].ms[0]));
     for (size_t first = 0; first < trials; first += SIDE_BY_SIDE) {
-        struct trial all[SIDE_BY_SIDE];
-        const size_t count = trials - first < SIDE_BY_SIDE ? trials - first : SIDE_BY_SIDE;
-        for (size_t i = 0; i < count; i++) {
-            all[i] = (struct trial){ .number = first + i, .engine = (enum engine)((first + i) % kinds / 2),
-                                     .signal = (first + i) % 2 ? SIGSTOP : SIGKILL };
-            trial_begin(&all[i], shared_folder, program);
+        batch.count = 0;
+        for (size_t n = first; n < trials && n < first + SIDE_BY_SIDE; n++) {
+            struct trial *trial = &batch.all[batch.count];
+            *trial = (struct trial){ .number = n, .engine = (enum engine)(n % kinds / SIGNALS),
+                                     .signal = signals[n % SIGNALS].number };
+            batch.count++;
+            trial_begin(trial, shared_folder, program);
         }
-        for (size_t i = 0; i < count; i++) {
-            wrong += !is_right(&all[i]);
-            launchers += all[i].launcher_failed;
+        for (size_t i = 0; i < batch.count; i++) {
+            wrong += !is_right(&batch.all[i]);
+            launchers += batch.all[i].launcher_failed;
+            note_delay(&batch.all[i], &delays[batch.all[i].number % kinds]);
         }
     }
-    print_message("# %zu runs%s, half of them killed, half stopped: %zu wrong; mpirun itself failed %zu times\n",
-                  trials, has_mpi ? " by threads, processes and mpirun" : " by threads and processes", wrong, launchers);
+    for (size_t i = 0; i < kinds; i++)
+        say_delays((enum engine)(i / SIGNALS), i % SIGNALS, &delays[i]);
+    print_message("# %zu runs%s, of each third one killed, stopped, asked to stop: %zu wrong; mpirun itself failed %zu"
+                  " times\n", trials, has_mpi ? " by threads, processes and mpirun" : " by threads and processes", wrong,
+                  launchers);
     assert_int_equal(wrong, 0);
 }
 
