@@ -50,6 +50,8 @@ bool error_set_kind(struct error *error, enum error_kind kind, const char *forma
 
 bool error_no_memory(struct error *error, const char *what)
 {
+    if (error->kind == ERROR_NONE)
+        error->lacks_memory = true;
     return error_set_kind(error, ERROR_MACHINE, "no memory for %s", what);
 }
 

@@ -24,6 +24,7 @@ enum error_kind {
 
 struct error {
     enum error_kind kind;
+    bool lacks_memory;  // by error_no_memory(): what could not be read may be sound
     char text[500];  // longer sentences are cut at the end
 };
 

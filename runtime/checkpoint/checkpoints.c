@@ -27,14 +27,13 @@ static bool is_first(const struct checkpoints_request *request)
     return !request->group || request->group->rank == 0;
 }
 
-// A file of rank 0's that has no other meaning: whoever sees it, sees rank 0's folder.
 static bool put_sign(const char *folder, char path[PATH_MAX], struct error *error)
 {
     unsigned long long chance = 0;
     char name[32];
     if (getrandom(&chance, sizeof chance, 0) != (ssize_t)sizeof chance)
         return error_set_kind(error, ERROR_MACHINE, "no random number can be had: %s", strerror(errno));
-    snprintf(name, sizeof name, ".weir-%016llx", chance);
+    snprintf(name, sizeof name, RUN_FOLDER_SIGN "%016llx", chance);
     if (!path_join(folder, name, path, error))
         return false;
     const int file = open(path, O_CREAT | O_EXCL | O_NOFOLLOW | O_WRONLY | O_CLOEXEC, 0666);

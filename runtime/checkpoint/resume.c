@@ -47,6 +47,12 @@ static bool share_steps(const struct resume_request *request, uint64_t **steps, 
     return !group || number == 0 || group->broadcast(group->self, 0, *steps, number * sizeof **steps, error);
 }
 
+// What there is no memory to read is not damaged. False with an error of that.
+static bool has_memory(const struct error *damaged, struct error *error)
+{
+    return !damaged->lacks_memory || error_set_kind(error, damaged->kind, "%s", damaged->text);
+}
+
 // The text of rank 0's manifest, read by each. NULL where it is damaged, with how; false where ranks failed.
 static bool share_manifest(const struct resume_request *request, const char *checkpoint, struct manifest **manifest,
                            struct error *damaged, struct error *error)
@@ -56,6 +62,8 @@ static bool share_manifest(const struct resume_request *request, const char *che
     size_t length = 0;
     char *text = is_first(request) ? run_folder_manifest(checkpoint, &length, path, damaged) : NULL;
     *manifest = text ? manifest_read(text, length, path, damaged) : NULL;
+    if (!ranks_all_good(group, has_memory(damaged, error), error))
+        return false;
     uint64_t bytes = *manifest ? length : 0;
     bool good = !group || group->broadcast(group->self, 0, &bytes, sizeof bytes, error);
     if (good && group && bytes > 0) {
@@ -91,6 +99,8 @@ static bool load_layer(const struct resume_request *request, const struct manife
         return false;
     bool good = layer_file_load(checkpoint, &lasting->form, &lasting->layers[layer], &manifest->layers[layer].written,
                                 state.parts, damaged);
+    if (!has_memory(damaged, error))
+        good = false;
     for (uint32_t part = 0; good && part < lasting_parts(&lasting->form); part++)
         good = pipeline_write_part(request->pipeline, layer, part, state.parts[part], error);
     lasting_state_clear(&state);

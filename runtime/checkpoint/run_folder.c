@@ -167,6 +167,27 @@ static bool remove_aside(const char *path, struct error *error)
     return good && (rmdir(path) == 0 || errno == ENOENT || errno == ENOTEMPTY || cannot(path, "removed", error));
 }
 
+static bool is_sign(const char *name)
+{
+    const size_t length = strlen(RUN_FOLDER_SIGN);
+    return strncmp(name, RUN_FOLDER_SIGN, length) == 0 && strlen(name + length) == 16
+        && strspn(name + length, "0123456789abcdef") == 16;
+}
+
+// What put_sign() of checkpoints.c has left of a run that was killed between making it and removing it.
+static bool remove_signs(const char *folder, struct error *error)
+{
+    DIR *open = opendir(folder);
+    bool good = open || cannot(folder, "listed", error);
+    for (struct dirent *entry; good && (entry = readdir(open));)
+        if (is_sign(entry->d_name))
+            good = unlinkat(dirfd(open), entry->d_name, 0) == 0 || errno == ENOENT
+                || cannot(folder, "written", error);
+    if (open)
+        closedir(open);
+    return good;
+}
+
 bool run_folder_discard(const char *folder, uint64_t step, struct error *error)
 {
     char path[PATH_MAX];
@@ -188,7 +209,7 @@ static bool remove_checkpoint(const char *folder, uint64_t step, struct error *e
 bool run_folder_clean(const char *folder, struct error *error)
 {
     static const char *const suffixes[] = { ".tmp", ".old.tmp" };
-    bool good = true;
+    bool good = remove_signs(folder, error);
     for (size_t i = 0; good && i < 2; i++) {
         struct steps steps = { 0 };
         good = list(folder, suffixes[i], &steps, error);

@@ -18,6 +18,9 @@
 #include "common/error.h"
 #include "common/text.h"
 
+// A file that has no other meaning: whoever sees it, sees rank 0's folder. 16 hex digits follow.
+#define RUN_FOLDER_SIGN ".weir-"
+
 // Makes the folder unless it is there.
 bool run_folder_make(const char *folder, struct error *error);
 // So that no other run does while this one writes there; -1 where another one does. run_folder_unlock() ends it, and so

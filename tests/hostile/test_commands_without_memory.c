@@ -149,6 +149,7 @@ static struct row rows[] = {
     { TRAIN "1", NULL },
     { TRAIN "2 --save-every 1 --checkpoints new", "rm -rf new" },
     { TRAIN "1 --weights kept/step-1", NULL },
+    { TRAIN "2 --save-every 1 --checkpoints new --resume", "rm -rf new && cp -r kept new" },
     { "weir eval " SAMPLE_MODEL " --checkpoint kept --data text", NULL },
     { "weir sample " SAMPLE_MODEL " --checkpoint kept --tokens 5 abc", NULL },
 };

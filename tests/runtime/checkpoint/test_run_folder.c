@@ -390,10 +390,20 @@ static void other_peoples_files_stay(void **state)
     assert_good(save(2, &error), error);
     snprintf(path, sizeof path, "%s/step-1.old.tmp/notes.txt", folder);
     assert_int_equal(access(path, F_OK), 0);
+    // A sign that a killed rank 0 has left goes; what only looks like one stays.
+    static const char *const signs[] = { ".weir-0123456789abcdef", ".weir-0123456789abcdeg", ".weir-rc" };
+    char sign[3][200];
+    for (size_t i = 0; i < 3; i++) {
+        snprintf(sign[i], sizeof sign[i], "%s/%s", folder, signs[i]);
+        close(open(sign[i], O_CREAT | O_WRONLY, 0600));
+    }
     assert_good(run_folder_clean(folder, &error), error);
     assert_int_equal(access(path, F_OK), 0);
     assert_int_equal(newest_whole("with notes"), 2);
     assert_int_equal(unlink(path), 0);
+    assert_int_equal(access(sign[0], F_OK), -1);
+    assert_int_equal(unlink(sign[1]), 0);
+    assert_int_equal(unlink(sign[2]), 0);
 }
 
 static void only_names_as_they_are_written_are_checkpoints(void **state)
