@@ -46,6 +46,8 @@ const struct engine *engine_find(const char *name, struct error *error)
 bool engine_runs_generator(const struct engine *engine, const struct generator *generator, struct error *error)
 {
     enum { RANKS = 4, MICRO_BATCHES = 8 };  // that all of them take
+    if (generator->given)
+        return engine->runs(generator->given, error);
     struct schedule *schedule = schedule_generate(generator->name, RANKS, 0, MICRO_BATCHES, error);
     const bool good = schedule && engine->runs(schedule, error);
     schedule_free(schedule);

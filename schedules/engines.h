@@ -16,7 +16,7 @@ extern const struct engine engines[];  // by these, and ended by a NULL name
 
 const struct engine *engine_find(const char *name, struct error *error);
 
-// Whether it runs what a generator makes by itself.
+// Whether it runs what a generator makes, with as many chunks and splits as is usual.
 bool engine_runs_generator(const struct engine *engine, const struct generator *generator, struct error *error);
 
 #endif

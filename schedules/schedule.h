@@ -153,4 +153,11 @@ void schedule_write_shape(uint32_t ranks, uint32_t stages, uint32_t micro_batche
 struct schedule *schedule_read(const char *text, size_t length, const char *name, struct error *error);
 void schedule_write(const struct schedule *schedule, struct text *text);
 
+// The order within another document: the keys from `name` on, but for costs and notes, of an object that may have
+// others. Written into one that is begun, and is closed by whoever began it.
+struct json;
+struct json_writer;
+struct schedule *schedule_read_order(struct json *object, struct error *error);
+void schedule_write_order(const struct schedule *schedule, struct json_writer *writer);
+
 #endif

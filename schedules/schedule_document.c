@@ -140,9 +140,8 @@ static struct sizes read_sizes(struct json *root, unsigned version)
     return sizes;
 }
 
-static struct schedule *read_document(struct json *root, struct error *error)
+static struct schedule *read_order(struct json *root, unsigned version, struct error *error)
 {
-    const unsigned version = (unsigned)json_format(root, "weir.schedule", NEWEST_VERSION);
     const char *name = json_string(root, "name");
     const enum weights weights = (enum weights)json_choice(root, "weights", weights_names);
     const struct sizes sizes = read_sizes(root, version);
@@ -153,10 +152,25 @@ static struct schedule *read_document(struct json *root, struct error *error)
 
     struct schedule *schedule =
         schedule_create(name, weights, sizes.ranks, sizes.stages, sizes.micro_batches, error);
+    if (schedule && schedule_split(schedule, sizes.splits, error) && read_routes(root, schedule, error)
+        && read_actions(root, schedule, error))
+        return schedule;
+    schedule_free(schedule);
+    return NULL;
+}
+
+struct schedule *schedule_read_order(struct json *object, struct error *error)
+{
+    return read_order(object, NEWEST_VERSION, error);
+}
+
+static struct schedule *read_document(struct json *root, struct error *error)
+{
+    const unsigned version = (unsigned)json_format(root, "weir.schedule", NEWEST_VERSION);
+    struct schedule *schedule = read_order(root, version, error);
     if (!schedule)
         return NULL;
-    bool good = schedule_split(schedule, sizes.splits, error) && read_routes(root, schedule, error) && read_costs(root, version, schedule, error)
-             && read_actions(root, schedule, error) && read_notes(root, schedule, error);
+    bool good = read_costs(root, version, schedule, error) && read_notes(root, schedule, error);
     json_end(root);
     good = good && json_ok(root->document, error);
     if (!good) {
@@ -178,6 +192,17 @@ struct schedule *schedule_read(const char *text, size_t length, const char *name
 }
 
 // --- writing -----------------------------------------------------------------
+
+static void write_head(struct json_writer *writer, const struct schedule *schedule)
+{
+    json_put_string(writer, "name", schedule->name);
+    json_put_string(writer, "weights", weights_names[schedule->weights]);
+    json_put_u64(writer, "ranks", schedule->ranks);
+    json_put_u64(writer, "stages", schedule->stages);
+    json_put_u64(writer, "micro_batches", schedule->micro_batches);
+    if (schedule->splits > 1)
+        json_put_u64(writer, "splits", schedule->splits);
+}
 
 static void write_routes(struct json_writer *writer, const struct schedule *schedule)
 {
@@ -224,6 +249,13 @@ static void write_actions(struct json_writer *writer, const struct schedule *sch
     json_close(writer);
 }
 
+void schedule_write_order(const struct schedule *schedule, struct json_writer *writer)
+{
+    write_head(writer, schedule);
+    write_routes(writer, schedule);
+    write_actions(writer, schedule);
+}
+
 // The first version that can hold it, so that older readers read what they can.
 static unsigned version_of(const struct schedule *schedule)
 {
@@ -249,13 +281,7 @@ void schedule_write(const struct schedule *schedule, struct text *text)
     json_begin_object(&writer, NULL, JSON_LINES);
     json_put_string(&writer, "format", "weir.schedule");
     json_put_u64(&writer, "version", version_of(schedule));
-    json_put_string(&writer, "name", schedule->name);
-    json_put_string(&writer, "weights", weights_names[schedule->weights]);
-    json_put_u64(&writer, "ranks", schedule->ranks);
-    json_put_u64(&writer, "stages", schedule->stages);
-    json_put_u64(&writer, "micro_batches", schedule->micro_batches);
-    if (schedule->splits > 1)
-        json_put_u64(&writer, "splits", schedule->splits);
+    write_head(&writer, schedule);
     write_routes(&writer, schedule);
     write_costs(&writer, schedule);
     write_actions(&writer, schedule);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/text.h"
+#include "schedules/board.h"
 #include "schedules/generators/generators.h"
 
 // The order that `weir schedule search` finds is none of these: it needs to know what stages cost (order_search.h).
@@ -63,6 +64,20 @@ const struct generator *generator_find(const char *name, struct error *error)
     return NULL;
 }
 
+bool generator_for(const char *name, const struct schedule *given, struct generator *generator, struct error *error)
+{
+    const struct generator *found = given ? NULL : generator_find(name, error);
+    if (found)
+        *generator = *found;
+    else if (given)
+        *generator = (struct generator){ .name = given->name, .about = "an order that was given",
+                                         .weights = given->weights,
+                                         .usual_chunks = (given->stages + given->ranks - 1) / given->ranks,
+                                         .takes_splits = given->splits > 1,
+                                         .is_inference = schedule_is_forward_only(given), .given = given };
+    return found || given;
+}
+
 bool generator_takes_replicas(const struct generator *generator, struct error *error)
 {
     if (generator->takes_replicas)
@@ -77,11 +92,23 @@ bool generator_takes_replicas(const struct generator *generator, struct error *e
     return false;
 }
 
-struct schedule *schedule_generate_as(const char *name, const struct generate_request *request, struct error *error)
+static struct schedule *copy_given(const struct generator *generator, const struct generate_request *request,
+                                   struct error *error)
 {
-    const struct generator *generator = generator_find(name, error);
-    if (!generator)
-        return NULL;
+    const struct schedule *given = generator->given;
+    if (request->ranks == given->ranks && request->micro_batches == given->micro_batches
+        && request->chunks == generator->usual_chunks)
+        return schedule_copy(given, error);
+    error_set(error, "%.60s is an order for %u micro-batches, ranks %u, chunks %u: it cannot be had for %u, ranks %u,"
+              " chunks %u", given->name, given->micro_batches, given->ranks, generator->usual_chunks,
+              request->micro_batches, request->ranks, request->chunks);
+    return NULL;
+}
+
+struct schedule *schedule_generate_by(const struct generator *generator, const struct generate_request *request,
+                                      struct error *error)
+{
+    const char *name = generator->name;
     if (request->splits > 1 && !generator->takes_splits) {
         error_set(error, "%s takes sequences whole: splits must be 1, not %u", name, request->splits);
         return NULL;
@@ -91,7 +118,13 @@ struct schedule *schedule_generate_as(const char *name, const struct generate_re
     struct generate_request filled = *request;
     if (!filled.chunks)
         filled.chunks = generator->usual_chunks;
-    return generator->generate(&filled, error);
+    return generator->given ? copy_given(generator, &filled, error) : generator->generate(&filled, error);
+}
+
+struct schedule *schedule_generate_as(const char *name, const struct generate_request *request, struct error *error)
+{
+    const struct generator *generator = generator_find(name, error);
+    return generator ? schedule_generate_by(generator, request, error) : NULL;
 }
 
 struct schedule *schedule_generate(const char *name, uint32_t ranks, uint32_t chunks, uint32_t micro_batches,

@@ -1,0 +1,105 @@
+#include "schedules/given_order.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "schedules/board.h"
+#include "schedules/check.h"
+#include "schedules/generators/generators.h"
+#include "schedules/lower_late.h"
+
+// --- whether it is one --------------------------------------------------------------------
+
+static const struct action *find_kind(const struct schedule *order, enum action_kind kind)
+{
+    for (uint32_t rank = 0; rank < order->ranks; rank++)
+        for (const struct action *at = order->lists[rank].at; at < list_end(&order->lists[rank]); at++)
+            if (at->kind == kind)
+                return at;
+    return NULL;
+}
+
+static bool can_run(const struct schedule *order, struct error *error)
+{
+    struct check_result result;
+    if (!schedule_check(order, 0, &result, error))
+        return false;
+    const bool good = result.ok || check_result_error(&result, error);
+    check_result_clear(&result);
+    if (!good)
+        error->kind = ERROR_INPUT;  // nobody asked whether it can
+    return good;
+}
+
+static bool is_for_plans(const struct schedule *order, struct error *error)
+{
+    char buffer[ACTION_SIZE];
+    const struct action *again = find_kind(order, ACTION_R);
+    if (order->weights != WEIGHTS_FLUSH)
+        return error_set(error, "its weights are \"%s\": an order without a flush is one of a whole run, and a plan is"
+                         " for runs of any length; plan for a schedule by its name, or for an order that flushes",
+                         weights_names[order->weights]);
+    if (again)
+        return error_set(error, "%s recomputes apart, but what runs again, and that it does so with its backward, is"
+                         " for the plan to say: leave every R out", action_format(*again, buffer));
+    for (uint32_t rank = 0; rank < order->ranks; rank++)
+        if (order->lists[rank].count == 0)
+            return error_set(error, "rank %u does nothing", rank);
+    return true;
+}
+
+bool given_order_check(const struct schedule *order, struct error *error)
+{
+    struct error unknown = { 0 };
+    if (generator_find(order->name, &unknown))
+        return error_set(error, "is named \"%s\", as a generator's orders are", order->name);
+    if (order->lowered)
+        return error_set(error, "has messages among its actions");
+    if (!find_kind(order, ACTION_STEP) && !schedule_is_forward_only(order))
+        return error_set(error, "has no STEP");
+    return is_for_plans(order, error) && can_run(order, error);
+}
+
+// --- made of any schedule -------------------------------------------------------------------
+
+// Where there is no STEP, a REDUCE is one over replicas of the whole pipeline (PyTorch's REDUCE_GRAD), not a plan's.
+static bool add_updates(struct schedule *order, struct error *error)
+{
+    bool good = true;
+    if (find_kind(order, ACTION_STEP) || schedule_is_forward_only(order))
+        return true;
+    for (uint32_t rank = 0; good && rank < order->ranks; rank++) {
+        struct action_list *list = &order->lists[rank];
+        size_t kept = 0;
+        for (size_t i = 0; i < list->count; i++)
+            if (list->at[i].kind != ACTION_REDUCE)
+                list->at[kept++] = list->at[i];
+        list->count = kept;
+        good = generate_add_steps(order, rank, error);
+    }
+    return good;
+}
+
+static void name_apart(struct schedule *order)
+{
+    struct error unknown = { 0 };
+    if (generator_find(order->name, &unknown))
+        strncat(order->name, " (given)", sizeof order->name - strlen(order->name) - 1);
+}
+
+struct schedule *given_order(const struct schedule *schedule, struct error *error)
+{
+    struct schedule *order = is_for_plans(schedule, error) ? schedule_without_messages(schedule, error) : NULL;
+    if (!order)
+        return NULL;
+    free(order->costs);
+    free(order->notes);
+    order->costs = NULL;
+    order->notes = NULL;
+    name_apart(order);
+    if (add_updates(order, error) && can_run(order, error))
+        return order;
+    schedule_free(order);
+    return NULL;
+}
