@@ -80,7 +80,10 @@ uint64_t export_micro_batch(const struct export *export)
 
 struct schedule *export_order(const struct export *export, struct error *error)
 {
-    return schedule_generate(export->plan->schedule, export->ranks, export->plan->chunks, export->micro_batches, error);
+    const struct generate_request request = { .ranks = export->ranks, .chunks = export->plan->chunks,
+                                              .micro_batches = export->micro_batches };
+    struct generator generator;
+    return plan_generator(export->plan, &generator, error) ? schedule_generate_by(&generator, &request, error) : NULL;
 }
 
 bool export_csv(const struct schedule *order, struct text *csv, struct error *error)

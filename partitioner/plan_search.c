@@ -31,11 +31,11 @@ static struct plan *hold(struct plan *plan, const struct search_request *request
 struct plan *plan_search(const struct search_request *given, struct error *error)
 {
     struct search_request request = *given;
-    const struct generator *generator = generator_find(request.schedule, error);
-    if (!generator || !search_check(&request, error))
+    struct generator generator;
+    if (!search_generator(&request, &generator, error) || !search_check(&request, error))
         return NULL;
     if (!request.chunks)
-        request.chunks = generator->usual_chunks;
+        request.chunks = generator.usual_chunks;
     if (!search_check_host(&request, error))
         return NULL;
     if (request.pinned.count > 0 && search_is_free(&request)) {
@@ -82,8 +82,9 @@ static struct plan *better(struct plan *a, struct plan *b)
 static uint64_t work_of_all(const struct search_request *request)
 {
     struct error ignored = { 0 };
-    const struct generator *generator = generator_find(request->schedule, &ignored);
-    if (!generator || generator->weights != WEIGHTS_FLUSH || request->layout.variants || request->free.variants)
+    struct generator generator;
+    if (!search_generator(request, &generator, &ignored) || generator.weights != WEIGHTS_FLUSH
+        || request->layout.variants || request->free.variants)
         return 0;
     struct schedule *order = search_order(request, request->micro_batches, &ignored);
     const bool forward_only = order && schedule_is_forward_only(order);
@@ -151,8 +152,8 @@ struct plan *plan_search_orders(const struct search_request *given, struct error
     enum { OWN_PARTS = 2, PARTS = 5 };  // of the budget, and of the time, for the profile's own order
     if (profile_has_one_order(given->profile) || given->pinned.count > 0)  // pins are for the profile's own order
         return plan_search(given, error);
-    const struct generator *generator = generator_find(given->schedule, error);
-    if (!generator)
+    struct generator generator;
+    if (!search_generator(given, &generator, error))
         return NULL;
     const uint64_t began = clock_now_ns(), budget = given->limits.budget ? given->limits.budget : ORDERS_DEFAULT_BUDGET;
     struct search_request request = *given;
@@ -168,7 +169,7 @@ struct plan *plan_search_orders(const struct search_request *given, struct error
         return NULL;
     }
     const uint64_t gone = clock_now_ns() - began;
-    request.chunks = request.chunks ? request.chunks : generator->usual_chunks;
+    request.chunks = request.chunks ? request.chunks : generator.usual_chunks;
     request.limits.budget = 1 + budget - budget / PARTS * OWN_PARTS;
     const uint64_t deadline = given->limits.deadline_ns;
     request.limits.deadline_ns = !deadline ? 0 : gone < deadline ? deadline - gone : 1;

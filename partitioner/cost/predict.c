@@ -8,9 +8,9 @@
 #include "partitioner/cost/variant.h"
 #include "schedules/lower.h"
 
-uint32_t predict_run_length(const struct generator *generator, uint32_t ranks, uint32_t micro_batches)
+uint32_t predict_run_length(enum weights weights, uint32_t ranks, uint32_t micro_batches)
 {
-    if (generator->weights == WEIGHTS_FLUSH)
+    if (weights == WEIGHTS_FLUSH)
         return micro_batches;
     return 3 * micro_batches > 4 * ranks ? 3 * micro_batches : 4 * ranks;
 }
@@ -26,14 +26,12 @@ static struct slots *count_slots(const struct schedule *lowered, struct error *e
     return NULL;
 }
 
-struct slots *predict_slots_as(const char *schedule, const struct generate_request *request, struct error *error)
+struct slots *predict_slots_by(const struct generator *generator, const struct generate_request *request,
+                               struct error *error)
 {
-    const struct generator *generator = generator_find(schedule, error);
-    if (!generator)
-        return NULL;
     struct generate_request longer = *request;
-    longer.micro_batches = predict_run_length(generator, request->ranks, request->micro_batches);
-    struct schedule *order = schedule_generate_as(generator->name, &longer, error);
+    longer.micro_batches = predict_run_length(generator->weights, request->ranks, request->micro_batches);
+    struct schedule *order = schedule_generate_by(generator, &longer, error);
     struct schedule *lowered = order ? schedule_lower(order, error) : NULL;
     struct slots *slots = lowered ? count_slots(lowered, error) : NULL;
     schedule_free(lowered);
@@ -45,7 +43,8 @@ struct slots *predict_slots(const char *schedule, uint32_t ranks, uint32_t chunk
                             struct error *error)
 {
     const struct generate_request request = { .ranks = ranks, .chunks = chunks, .micro_batches = micro_batches };
-    return predict_slots_as(schedule, &request, error);
+    const struct generator *generator = generator_find(schedule, error);
+    return generator ? predict_slots_by(generator, &request, error) : NULL;
 }
 
 static struct link link_of(const struct network *network, uint32_t from, uint32_t to)
@@ -255,9 +254,8 @@ static bool add_tied(struct plan *plan, const struct profile *profile, const str
 static bool fill_stages(struct plan *plan, const struct profile *profile, const struct placement *placement,
                         const struct network *network, struct error *error)
 {
-    const struct generator *generator = generator_find(plan->schedule, error);
-    const uint32_t run = generator ? predict_run_length(generator, plan->ranks, plan->micro_batches) : 0;
-    struct schedule *lowered = run ? plan_schedule(plan, run, true, error) : NULL;
+    const uint32_t run = predict_run_length(plan->weights, plan->ranks, plan->micro_batches);
+    struct schedule *lowered = plan_schedule(plan, run, true, error);
     struct slots *slots = lowered ? count_slots(lowered, error) : NULL;
     bool good = slots != NULL;
     if (good) {

@@ -17,7 +17,6 @@
 #include "partitioner/search/recompute_bound.h"
 #include "partitioner/search/search.h"
 #include "partitioner/search/stage_table.h"
-#include "schedules/generators/generate.h"
 #include "schedules/simulate.h"
 #include "schedules/slots.h"
 
@@ -31,7 +30,6 @@ struct rank_work {
 
 // What the schedule says.
 struct cut_schedule {
-    const struct generator *generator;
     struct schedule *order;       // of as many micro-batches as are asked for
     struct placement *placement;
     struct slots *slots;          // of each stage

@@ -46,7 +46,7 @@ static bool find_leaders(struct cut_schedule *schedule, struct error *error)
             if (schedule->leader[placement_rank(placement, s, copy)]
                 != schedule->leader[placement_rank(placement, s, 0)])
                 return error_set(error, "the copies of stage %u of %s have different neighbours on their ranks; such"
-                                 " schedules cannot be planned", s, schedule->generator->name);
+                                 " schedules cannot be planned", s, schedule->order->name);
     return true;
 }
 
@@ -70,8 +70,7 @@ bool cut_schedule_create(struct cut_problem *problem, struct error *error)
 {
     const struct search_request *request = problem->request;
     struct cut_schedule *schedule = &problem->schedule;
-    schedule->generator = generator_find(request->schedule, error);
-    schedule->order = schedule->generator ? search_order(request, request->micro_batches, error) : NULL;
+    schedule->order = search_order(request, request->micro_batches, error);
     schedule->placement = schedule->order ? placement_read(schedule->order, error) : NULL;
     if (!schedule->placement)
         return false;
@@ -80,7 +79,7 @@ bool cut_schedule_create(struct cut_problem *problem, struct error *error)
     if (request->layout.variants && request->layout.stages != problem->stages)
         return error_set(error, "variants are given for %u stages, but %s has %u on %u ranks", request->layout.stages,
                          request->schedule, problem->stages, problem->ranks);
-    schedule->flushes = schedule->generator->weights == WEIGHTS_FLUSH;
+    schedule->flushes = schedule->order->weights == WEIGHTS_FLUSH;
     schedule->work_of = calloc(schedule->placement->stage_at[problem->ranks] + (size_t)1, sizeof schedule->work_of[0]);
     schedule->leader = calloc(problem->ranks, sizeof schedule->leader[0]);
     schedule->busiest = calloc(problem->stages, sizeof schedule->busiest[0]);

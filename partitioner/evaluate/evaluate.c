@@ -353,10 +353,9 @@ static bool evaluate_ordered(const struct plan *plan, const struct profile *prof
 {
     if (!check_cuts(plan, profile, error))
         return false;
-    const struct generator *generator = generator_find(plan->schedule, error);
-    const uint32_t length = generator ? predict_run_length(generator, plan->ranks, plan->micro_batches) : 0;
+    const uint32_t length = predict_run_length(plan->weights, plan->ranks, plan->micro_batches);
     struct evaluation evaluation = { .plan = plan, .profile = profile };
-    bool good = length && replay_begin(&evaluation.replay, plan_schedule(plan, length, true, error), error);
+    bool good = replay_begin(&evaluation.replay, plan_schedule(plan, length, true, error), error);
     good = good && check_all(&evaluation, error);
     replay_clear(&evaluation.replay);
     return good;

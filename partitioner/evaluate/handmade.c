@@ -279,10 +279,10 @@ static bool begin(struct making *making, size_t stages, const struct search_requ
     *making = (struct making){ .request = request, .profile = request->profile };
     if (!search_check(request, error))
         return false;
-    const struct generator *generator = generator_find(request->schedule, error);
-    making->plan = generator ? search_begin_plan(request, stages, error) : NULL;
+    struct generator generator;
+    making->plan = search_generator(request, &generator, error) ? search_begin_plan(request, stages, error) : NULL;
     if (making->plan && !making->plan->chunks)
-        making->plan->chunks = generator->usual_chunks;
+        making->plan->chunks = generator.usual_chunks;
     return making->plan != NULL;
 }
 

@@ -44,7 +44,8 @@ static bool fill(const struct plan *plan, const struct placement *placement, str
 bool question_of(const struct plan *plan, const struct profile *profile, struct question *question, struct error *error)
 {
     *question = (struct question){ .request = { .profile = profile, .cluster = plan->cluster,
-                                                .schedule = plan->schedule, .ranks = plan->ranks,
+                                                .schedule = plan->schedule, .given = plan->given,
+                                                .ranks = plan->ranks,
                                                 .chunks = plan->chunks, .micro_batches = plan->micro_batches,
                                                 .holding = plan->holding } };
     struct placement *placement = plan_placement(plan, error);

@@ -148,10 +148,19 @@ static bool same_stage(const struct plan_stage *a, const struct plan_stage *b)
     return true;
 }
 
+static bool same_order(const struct schedule *a, const struct schedule *b)
+{
+    bool same = !a == !b && (!a || (a->ranks == b->ranks && a->micro_batches == b->micro_batches));
+    for (uint32_t r = 0; same && a && r < a->ranks; r++)
+        same = a->lists[r].count == b->lists[r].count
+            && memcmp(a->lists[r].at, b->lists[r].at, a->lists[r].count * sizeof a->lists[r].at[0]) == 0;
+    return same;
+}
+
 bool plan_same_decision(const struct plan *a, const struct plan *b)
 {
     bool same = a->stage_count == b->stage_count && a->ranks == b->ranks && a->chunks == b->chunks
-             && strcmp(a->schedule, b->schedule) == 0;
+             && strcmp(a->schedule, b->schedule) == 0 && same_order(a->given, b->given);
     for (size_t s = 0; same && s < a->stage_count; s++)
         same = same_stage(&a->stages[s], &b->stages[s]);
     return same;

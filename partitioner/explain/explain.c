@@ -60,11 +60,11 @@ static bool find_layer(const struct explain_request *request, struct explanation
     const struct plan *plan = request->plan;
     struct profile *made;
     const struct profile *profile = plan_ordered(plan, request->profile, &made, error);
-    const struct generator *generator = profile ? generator_find(plan->schedule, error) : NULL;
-    bool good = generator != NULL;
+    struct generator generator;
+    bool good = profile && plan_generator(plan, &generator, error);
     for (uint32_t s = 0; good && s < plan->stage_count; s++)
         good = find_layer_of(plan, profile, s, placement_copies(explanation->balance.placement, s),
-                             generator->is_inference, &explanation->layer, error);
+                             generator.is_inference, &explanation->layer, error);
     explanation->layer.share = (double)explanation->layer.ns / (double)plan->iteration_ns;
     profile_free(made);
     return good;

@@ -322,10 +322,12 @@ static bool change_schedule(struct changing *changing)
 {
     static const char *const flushing[] = { "1f1b", "zb-h1", "interleaved", "zb-v", NULL };
     static const char *const stashing[] = { "pipedream", "pipedream-2bw", NULL };
-    const struct generator *own = generator_find(changing->best->schedule, changing->error);
-    if (!own || own->is_inference)
-        return own != NULL;
-    for (const char *const *names = own->weights == WEIGHTS_FLUSH ? flushing : stashing; *names; names++) {
+    struct generator own;
+    if (!plan_generator(changing->best, &own, changing->error))
+        return false;
+    if (own.is_inference)
+        return true;
+    for (const char *const *names = own.weights == WEIGHTS_FLUSH ? flushing : stashing; *names; names++) {
         struct search_request search = changing->unchanged;
         struct what_if change = what_if_schedule(&search, *names);
         if (strcmp(*names, changing->unchanged.schedule) != 0 && !try_and_add(changing, &search, &change))

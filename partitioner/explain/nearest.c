@@ -303,7 +303,7 @@ static bool is_run(const struct generator *generator)
 // Whether a schedule can take the place of the request's own: as its weights go, and of training.
 static bool is_instead(const struct generator *own, const struct generator *other)
 {
-    return other != own && other->weights == own->weights && (is_run(other) || !is_run(own))
+    return strcmp(other->name, own->name) != 0 && other->weights == own->weights && (is_run(other) || !is_run(own))
         && !other->is_inference;
 }
 
@@ -330,12 +330,14 @@ static bool find_quickest(struct finding *finding, const struct generator *own, 
 
 static bool nearest_schedules(struct finding *finding)
 {
-    const struct generator *own = generator_find(finding->request->search->schedule, finding->error);
+    struct generator own;
     struct what_if quickest[MOST_SCHEDULES], shown[MOST_SCHEDULES];
     size_t count = 0, shown_count = 0;
-    if (!own || own->is_inference)
-        return own != NULL;
-    bool good = find_quickest(finding, own, quickest, &count);
+    if (!search_generator(finding->request->search, &own, finding->error))
+        return false;
+    if (own.is_inference)
+        return true;
+    bool good = find_quickest(finding, &own, quickest, &count);
     for (size_t i = 0; good && i < count; i++) {
         struct probe again;
         good = probe_schedule(finding, SHOWN, quickest[i].row.schedule, &again);

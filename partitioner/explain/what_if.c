@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "partitioner/plan_search.h"
+#include "partitioner/search/search_request.h"
 #include "profiler/cluster_synopsis.h"
-#include "schedules/generators/generate.h"
 
 const char *const what_if_kind_names[] = {
     "nothing", "device memory", "memory", "no memory limit", "rate",    "latency",
@@ -15,13 +15,13 @@ const char *const what_if_kind_names[] = {
 
 bool what_if_plan(const struct search_request *request, struct what_if *change, struct error *error)
 {
-    const struct generator *generator = generator_find(request->schedule, error);
-    if (!generator)
+    struct generator generator;
+    if (!search_generator(request, &generator, error))
         return false;
-    change->row = (struct sweep_row){ .weights = generator->weights, .ranks = request->ranks,
-                                      .chunks = request->chunks ? request->chunks : generator->usual_chunks,
+    change->row = (struct sweep_row){ .weights = generator.weights, .ranks = request->ranks,
+                                      .chunks = request->chunks ? request->chunks : generator.usual_chunks,
                                       .micro_batches = request->micro_batches, .found.outcome = SWEEP_NOT_TRIED };
-    snprintf(change->row.schedule, sizeof change->row.schedule, "%s", generator->name);
+    snprintf(change->row.schedule, sizeof change->row.schedule, "%s", generator.name);
     return sweep_plan_row(request, request->wanted.any ? plan_search : plan_search_orders, &change->row, error);
 }
 
@@ -102,6 +102,7 @@ static void arrange_anew(struct search_request *search)
 struct what_if what_if_schedule(struct search_request *search, const char *schedule)
 {
     search->schedule = schedule;
+    search->given = NULL;
     search->chunks = 0;
     arrange_anew(search);
     return change_to(WHAT_IF_SCHEDULE, "schedule ", "schedule", schedule);

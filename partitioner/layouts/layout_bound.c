@@ -43,7 +43,7 @@ typedef unsigned __int128 wide;
 struct layout_bounds {
     const struct search_request *request;
     const struct layout_names *names;
-    const struct generator *generator;
+    struct generator generator;
     bool flushes;
     struct layout_memory *memory;  // where not all surely fits
     struct totals of[LAYOUT_MOST_VARIANTS + 1];  // as `names`, then those of the request
@@ -75,7 +75,7 @@ static bool total_of(struct layout_bounds *bounds, const char *name, bool is_fir
                      struct error *error)
 {
     struct profile *view = variant_of(bounds->request->profile, name, error);
-    const bool good = view && (totals_fill(view, bounds->has_backward, bounds->generator->takes_replicas, of)
+    const bool good = view && (totals_fill(view, bounds->has_backward, bounds->generator.takes_replicas, of)
                                || error_no_memory(error, "the bounds of a plan"));
     variant_free(view);
     if (!good)
@@ -138,7 +138,7 @@ static bool fill(struct layout_bounds *bounds, struct error *error)
     if (!bounds->least.forward || !bounds->least.backward || !bounds->least.weights
         || !bounds->least.through)
         return error_no_memory(error, "the bounds of a plan");
-    if (bounds->generator->takes_replicas && bounds->has_backward)
+    if (bounds->generator.takes_replicas && bounds->has_backward)
         bounds->memory = layout_memory_create(request, error);
     if (error->kind != ERROR_NONE || !total_all(bounds, error))
         return false;
@@ -155,11 +155,11 @@ struct layout_bounds *layout_bounds_create(const struct search_request *request,
     }
     bounds->request = request;
     bounds->names = names;
-    bounds->generator = generator_find(request->schedule, error);
+    const bool is_known = search_generator(request, &bounds->generator, error);
     bounds->layers = (uint32_t)request->profile->layer_count;
-    bounds->has_backward = strcmp(request->schedule, "forward-only") != 0;
-    bounds->flushes = bounds->generator && bounds->generator->weights == WEIGHTS_FLUSH;
-    if (bounds->generator && fill(bounds, error))
+    bounds->has_backward = !bounds->generator.is_inference;
+    bounds->flushes = bounds->generator.weights == WEIGHTS_FLUSH;
+    if (is_known && fill(bounds, error))
         return bounds;
     layout_bounds_free(bounds);
     return NULL;
@@ -392,7 +392,7 @@ static uint64_t path_bound(const struct layout_bounds *bounds, const struct slot
         return UINT64_MAX;
     const struct slot *slot = &slots[s];
     // With an update for each micro-batch of a copy, it adds up that often.
-    const uint64_t reduces = bounds->generator->weights == WEIGHTS_FLUSH ? 1 : slot->own;
+    const uint64_t reduces = bounds->generator.weights == WEIGHTS_FLUSH ? 1 : slot->own;
     const uint64_t again =
         layout_memory_least(bounds->memory, first, end, slot->copies, slot->ahead, slot->memory);
     if (again == UINT64_MAX)
@@ -449,7 +449,7 @@ static uint64_t work_bound(const struct layout_bounds *bounds, uint64_t speeds, 
 {
     const uint64_t round = bounds->least.forward[bounds->layers] + bounds->least.backward[bounds->layers];
     const wide work = (wide)round * bounds->request->micro_batches * 1000 / speeds;
-    const uint64_t through = bounds->generator->takes_splits ? 0 : bounds->least.through[bounds->layers];
+    const uint64_t through = bounds->generator.takes_splits ? 0 : bounds->least.through[bounds->layers];
     const wide way = (wide)through * 1000 / fastest;
     return work > way ? (uint64_t)work : (uint64_t)way;
 }

@@ -19,7 +19,7 @@ enum { MOST_DEVICES = 64 };  // whose classes are worked out
 
 struct listing {
     const struct search_request *request;
-    const struct generator *generator;
+    struct generator generator;
     const struct layout_names *names;
     size_t most;
     struct layouts *to;
@@ -239,7 +239,6 @@ bool layouts_list(const struct search_request *request, const struct layout_name
                        struct layouts *layouts, struct error *error)
 {
     struct listing listing = { .request = request, .names = names, .most = most, .to = layouts,
-                               .generator = generator_find(request->schedule, error),
                                .levels = request->cluster->level_count, .most_stages = count_stages(request),
                                .error = error };
     const size_t room = listing.most_stages + 1;
@@ -249,9 +248,9 @@ bool layouts_list(const struct search_request *request, const struct layout_name
     layouts->complete = true;
     if (!listing.now.replicas || !listing.now.variants || !listing.now.devices)
         error_no_memory(error, "the layouts of a plan");
-    else if (listing.generator && listing.generator->takes_replicas)
+    else if (search_generator(request, &listing.generator, error) && listing.generator.takes_replicas)
         choose_stages(&listing);
-    else if (listing.generator)
+    else if (error->kind == ERROR_NONE)
         choose_ranks(&listing);
     layout_clear(&listing.now);
     return error->kind == ERROR_NONE;

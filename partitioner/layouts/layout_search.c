@@ -241,16 +241,17 @@ static bool explain(struct layout_search *search, const struct layouts *tried, s
 
 static bool check(const struct search_request *request, struct error *error)
 {
-    const struct generator *generator = generator_find(request->schedule, error);
-    if (request->free.replicas && generator && !generator_takes_replicas(generator, error))
+    struct generator generator;
+    if (!search_generator(request, &generator, error)
+        || (request->free.replicas && !generator_takes_replicas(&generator, error)))
         return false;
     if (request->network)
         return error_set(error, "links are given between ranks, so that their devices cannot be chosen");
     if (request->layout.variants && (request->free.replicas || request->free.fewer || request->free.variants))
         return error_set(error, "the variants of stages are given; so must be the replicas, and nothing but devices"
                                 " can be chosen");
-    if (request->layout.variants && generator && !generator->takes_replicas)
-        return error_set(error, "the variants of stages are given; the devices of %s must be, too", generator->name);
+    if (request->layout.variants && !generator.takes_replicas)
+        return error_set(error, "the variants of stages are given; the devices of %s must be, too", generator.name);
     return true;
 }
 

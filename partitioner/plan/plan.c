@@ -8,7 +8,6 @@
 
 #include "common/number.h"
 #include "profiler/profile_reorder.h"
-#include "schedules/generators/generate.h"
 #include "schedules/lower.h"
 
 struct plan *plan_create(size_t stage_count, struct error *error)
@@ -81,6 +80,7 @@ void plan_free(struct plan *plan)
         clear_stage(&plan->stages[i]);
     free(plan->stages);
     free(plan->order);
+    schedule_free(plan->given);
     cluster_free(plan->cluster);
     free(plan->model);
     free(plan->notes);
@@ -155,15 +155,20 @@ bool plan_set_variant(struct plan *plan, size_t stage, const char *variant, cons
     return !variant || to->variant || error_no_memory(error, "a stage of a plan");
 }
 
+bool plan_generator(const struct plan *plan, struct generator *generator, struct error *error)
+{
+    return generator_for(plan->schedule, plan->given, generator, error);
+}
+
 bool plan_replicas(const struct plan *plan, uint32_t **replicas, struct error *error)
 {
-    const struct generator *generator = generator_find(plan->schedule, error);
+    struct generator generator;
     bool has_some = false;
     *replicas = NULL;
-    if (!generator)
+    if (!plan_generator(plan, &generator, error))
         return false;
     for (size_t s = 0; s < plan->stage_count; s++)
-        has_some |= generator->takes_replicas && plan->stages[s].device_count > 1;
+        has_some |= generator.takes_replicas && plan->stages[s].device_count > 1;
     if (!has_some)
         return true;
     *replicas = calloc(plan->stage_count, sizeof (*replicas)[0]);
@@ -175,14 +180,15 @@ bool plan_replicas(const struct plan *plan, uint32_t **replicas, struct error *e
 // The compute order.
 static struct schedule *generate(const struct plan *plan, uint32_t micro_batches, struct error *error)
 {
+    struct generator generator;
     uint32_t *replicas;
-    if (!plan_replicas(plan, &replicas, error))
+    if (!plan_generator(plan, &generator, error) || !plan_replicas(plan, &replicas, error))
         return NULL;
     const struct generate_request request = {
         .ranks = plan->ranks, .chunks = plan->chunks, .micro_batches = micro_batches, .replicas = replicas,
         .stages = replicas ? (uint32_t)plan->stage_count : 0,
     };
-    struct schedule *order = schedule_generate_as(plan->schedule, &request, error);
+    struct schedule *order = schedule_generate_by(&generator, &request, error);
     free(replicas);
     if (order && order->stages != plan->stage_count) {
         error_set(error, "schedule %s has %u stages on %u ranks, but the plan has %zu", plan->schedule, order->stages,

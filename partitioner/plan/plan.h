@@ -8,7 +8,7 @@
 #include "partitioner/plan/placement.h"
 #include "profiler/cluster.h"
 #include "profiler/profile.h"
-#include "schedules/schedule.h"
+#include "schedules/generators/generate.h"
 #include "schedules/simulate.h"
 
 // Layers [first, end) that keep only the input of `first` and are run again
@@ -70,7 +70,8 @@ struct plan {
     char *model;
     char profile_hash[HASH_SIZE];
     struct cluster *cluster;
-    char schedule[64];
+    char schedule[64];       // its name
+    struct schedule *given;  // its order, where that was given (given_order.h); NULL: a generator of its name makes it
     enum weights weights;
     uint32_t ranks, chunks, micro_batches;
     struct holding holding;
@@ -129,11 +130,14 @@ static inline size_t plan_stage_seats(const struct plan_stage *stage)
     return stage->device_count * plan_stage_group(stage);
 }
 
+// Who makes the orders of its schedule.
+bool plan_generator(const struct plan *plan, struct generator *generator, struct error *error);
+
 // How many replicas each stage has, where the schedule knows replicas and some stage has several; else *replicas is
 // NULL. The caller frees it.
 bool plan_replicas(const struct plan *plan, uint32_t **replicas, struct error *error);
 
-// The plan's schedule for this many micro-batches, generated, placed on its ranks
+// The plan's schedule for this many micro-batches (of an order that was given: its own), generated, placed on its ranks
 // and priced; lowered if asked. Fails where the plan's stages and devices are not
 // those of the schedule.
 struct schedule *plan_schedule(const struct plan *plan, uint32_t micro_batches, bool lowered, struct error *error);

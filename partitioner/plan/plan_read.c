@@ -10,7 +10,7 @@
 #include "partitioner/plan/plan_words.h"
 #include "profiler/import.h"
 #include "schedules/cost_row.h"
-#include "schedules/generators/generate.h"
+#include "schedules/given_order.h"
 
 #define MOST_RANKS 65536
 #define MOST_LAYERS 1000000
@@ -211,22 +211,42 @@ static void read_stage(struct reading *reading, struct json *object, size_t numb
     json_end(object);
 }
 
-// The name must be a generator's, and the weights those of its schedules.
-static void read_schedule(struct json *root, struct plan *plan)
+// An order that was given stands there itself.
+static void read_given(struct reading *reading, struct json *place)
 {
+    struct error why = { 0 };
+    struct plan *plan = reading->plan;
+    if (reading->version < 4 || !json_has(place, "actions"))
+        return;
+    plan->given = schedule_read_order(place, &why);
+    if (!plan->given && why.kind != ERROR_MACHINE)
+        json_refuse(place, "%s", why.text);
+    else if (plan->given && !given_order_check(plan->given, &why) && why.kind != ERROR_MACHINE)
+        json_refuse_key(place, "actions", "%s", why.text);
+    reading->lacks_memory |= why.kind == ERROR_MACHINE;
+}
+
+// The name must be a generator's, or that of an order which is there; weights and chunks those of its schedules.
+static void read_schedule(struct reading *reading, struct json *root)
+{
+    struct plan *plan = reading->plan;
     struct json place = json_object(root, "schedule");
     json_string_into(&place, "name", plan->schedule, sizeof plan->schedule);
     plan->weights = (enum weights)json_choice(&place, "weights", weights_names);
     plan->ranks = (uint32_t)json_u64(&place, "ranks", 1, MOST_RANKS);
     plan->chunks = (uint32_t)json_u64(&place, "chunks", 1, MOST_RANKS);
     plan->micro_batches = (uint32_t)json_u64(&place, "micro_batches", 1, UINT32_MAX / 4);
+    read_given(reading, &place);
     struct error why = { 0 };
-    const struct generator *generator = json_ok(root->document, &why) ? generator_find(plan->schedule, &why) : NULL;
-    if (!generator)
+    struct generator generator;
+    if (!json_ok(root->document, &why) || !plan_generator(plan, &generator, &why))
         json_refuse_key(&place, "name", "%s", why.text);  // the first refusal wins
-    else if (generator->weights != plan->weights)
+    else if (generator.weights != plan->weights)
         json_refuse_key(&place, "weights", "is \"%s\", but %s is a schedule of \"%s\"", weights_names[plan->weights],
-                        plan->schedule, weights_names[generator->weights]);
+                        plan->schedule, weights_names[generator.weights]);
+    else if (plan->given && generator.usual_chunks != plan->chunks)
+        json_refuse_key(&place, "chunks", "is %u, but %u stages on %u ranks are %u each", plan->chunks,
+                        plan->given->stages, plan->ranks, generator.usual_chunks);
     json_end(&place);
 }
 
@@ -245,7 +265,7 @@ static bool read_head(struct reading *reading, struct json *root, struct error *
     if (!plan->cluster)
         return false;
     json_end(&cluster);
-    read_schedule(root, plan);
+    read_schedule(reading, root);
     holding_read(root, reading->version, 3, &plan->holding);
     return true;
 }

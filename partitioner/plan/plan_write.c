@@ -3,7 +3,6 @@
 #include "common/number.h"
 #include "partitioner/plan/plan_words.h"
 #include "schedules/cost_row.h"
-#include "schedules/generators/generate.h"
 
 static void write_names(struct json_writer *writer, const char *key, char *const *names, size_t count)
 {
@@ -76,10 +75,12 @@ void certificate_write(struct json_writer *writer, const struct certificate *cer
     json_close(writer);
 }
 
-// The first version that can hold it, so that older readers read what they can: they
-// know one device per stage, stage s on rank s mod ranks.
+// The first version that can hold it, so that older readers read what they can: the
+// first knows one device per stage, stage s on rank s mod ranks.
 static unsigned version_of(const struct plan *plan)
 {
+    if (plan->given)
+        return 4;
     if (plan->order || !holding_is_old(&plan->holding))
         return 3;
     for (size_t s = 0; s < plan->stage_count; s++)
@@ -94,6 +95,23 @@ static unsigned version_of(const struct plan *plan)
     return plan->stage_count == (size_t)plan->ranks * plan->chunks ? 1 : 2;
 }
 
+// The whole order, where it is not a generator's.
+static void write_schedule(struct json_writer *writer, const struct plan *plan)
+{
+    json_begin_object(writer, "schedule", plan->given ? JSON_LINES : JSON_INLINE);
+    if (plan->given) {
+        schedule_write_order(plan->given, writer);
+        json_put_u64(writer, "chunks", plan->chunks);
+    } else {
+        json_put_string(writer, "name", plan->schedule);
+        json_put_string(writer, "weights", weights_names[plan->weights]);
+        json_put_u64(writer, "ranks", plan->ranks);
+        json_put_u64(writer, "chunks", plan->chunks);
+        json_put_u64(writer, "micro_batches", plan->micro_batches);
+    }
+    json_close(writer);
+}
+
 static void write_head(struct json_writer *writer, const struct plan *plan)
 {
     json_put_string(writer, "format", "weir.plan");
@@ -103,13 +121,7 @@ static void write_head(struct json_writer *writer, const struct plan *plan)
     json_put_string(writer, "hash", plan->profile_hash);
     json_close(writer);
     cluster_write_part(plan->cluster, writer, "cluster");
-    json_begin_object(writer, "schedule", JSON_INLINE);
-    json_put_string(writer, "name", plan->schedule);
-    json_put_string(writer, "weights", weights_names[plan->weights]);
-    json_put_u64(writer, "ranks", plan->ranks);
-    json_put_u64(writer, "chunks", plan->chunks);
-    json_put_u64(writer, "micro_batches", plan->micro_batches);
-    json_close(writer);
+    write_schedule(writer, plan);
     holding_write(&plan->holding, writer);
 }
 

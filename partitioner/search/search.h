@@ -85,6 +85,7 @@ struct search_request {
     const struct cluster *cluster;
     const struct network *network;  // between the ranks; NULL: the cluster's
     const char *schedule;
+    const struct schedule *given;  // its order, where that was given (given_order.h), for the ranks and micro-batches
     uint32_t ranks, chunks, micro_batches;  // chunks 0: the schedule's usual number
     struct holding holding;
     struct search_layout layout;

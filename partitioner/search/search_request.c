@@ -16,9 +16,15 @@ bool search_check(const struct search_request *request, struct error *error)
     if (request->micro_batches > (1u << 27) / 4 / request->ranks)
         return error_set(error, "%u micro-batches on %u ranks are more than can be planned", request->micro_batches,
                          request->ranks);
-    const struct generator *generator = generator_find(request->schedule, error);
-    return generator && holding_check(&request->holding, request->profile, request->cluster,
-                                      generator->weights == WEIGHTS_FLUSH, error);
+    struct generator generator;
+    return search_generator(request, &generator, error)
+        && holding_check(&request->holding, request->profile, request->cluster, generator.weights == WEIGHTS_FLUSH,
+                         error);
+}
+
+bool search_generator(const struct search_request *request, struct generator *generator, struct error *error)
+{
+    return generator_for(request->schedule, request->given, generator, error);
 }
 
 // However it is cut and shared, each layer's states are there once.
@@ -143,19 +149,21 @@ bool search_check_pins(const struct search_request *request, const bool *can_cut
 
 static bool set_head(const struct search_request *request, struct plan *plan, struct error *error)
 {
-    const struct generator *generator = generator_find(request->schedule, error);
-    if (!generator)
+    struct generator generator;
+    if (!search_generator(request, &generator, error))
         return false;
     plan->ranks = request->ranks;
     plan->chunks = request->chunks;
     plan->micro_batches = request->micro_batches;
     plan->holding = request->holding;
-    plan->weights = generator->weights;
-    snprintf(plan->schedule, sizeof plan->schedule, "%s", generator->name);
+    plan->weights = generator.weights;
+    snprintf(plan->schedule, sizeof plan->schedule, "%s", generator.name);
     snprintf(plan->profile_hash, sizeof plan->profile_hash, "%s", request->profile->hash);
     plan->model = strdup(request->profile->model);
     if (!plan->model)
         return error_no_memory(error, "a plan");
+    if (request->given && !(plan->given = schedule_copy(request->given, error)))
+        return false;
     plan->cluster = cluster_copy(request->cluster, error);
     return plan->cluster != NULL;
 }
@@ -181,13 +189,15 @@ static struct generate_request order_request(const struct search_request *reques
 struct schedule *search_order(const struct search_request *request, uint32_t micro_batches, struct error *error)
 {
     const struct generate_request order = order_request(request, micro_batches);
-    return schedule_generate_as(request->schedule, &order, error);
+    struct generator generator;
+    return search_generator(request, &generator, error) ? schedule_generate_by(&generator, &order, error) : NULL;
 }
 
 struct slots *search_slots(const struct search_request *request, struct error *error)
 {
     const struct generate_request order = order_request(request, request->micro_batches);
-    return predict_slots_as(request->schedule, &order, error);
+    struct generator generator;
+    return search_generator(request, &generator, error) ? predict_slots_by(&generator, &order, error) : NULL;
 }
 
 static bool was_ended(const struct search_request *request, const struct certificate *certificate)
@@ -199,9 +209,10 @@ static bool was_ended(const struct search_request *request, const struct certifi
 void search_say_unbounded(const struct search_request *request, struct certificate *certificate)
 {
     struct error ignored = { 0 };
-    const struct generator *generator = generator_find(request->schedule, &ignored);
+    struct generator generator;
     const char *why = "nothing is known of how updates that take time hold up this schedule";
-    if (certificate->proved || certificate->lower_bound_ns > 0 || !generator || generator->weights == WEIGHTS_FLUSH)
+    if (certificate->proved || certificate->lower_bound_ns > 0 || !search_generator(request, &generator, &ignored)
+        || generator.weights == WEIGHTS_FLUSH)
         return;
     if (request->cluster->level_count > 1)
         why = "waiting on links that several ranks share may outweigh what is certain";

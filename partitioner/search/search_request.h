@@ -13,6 +13,9 @@ static inline const struct cluster_device *search_device(const struct search_req
     return &request->cluster->devices[request->layout.devices ? request->layout.devices[rank] : rank];
 }
 
+// Who makes the orders of the request's schedule.
+bool search_generator(const struct search_request *request, struct generator *generator, struct error *error);
+
 // The request's schedule for so many micro-batches, and the slots that its stages need.
 struct schedule *search_order(const struct search_request *request, uint32_t micro_batches, struct error *error);
 struct slots *search_slots(const struct search_request *request, struct error *error);

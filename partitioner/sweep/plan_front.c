@@ -8,8 +8,8 @@
 #include "common/clock.h"
 #include "common/number.h"
 #include "partitioner/plan_search.h"
+#include "partitioner/search/search_request.h"
 #include "profiler/profile_reorder.h"
-#include "schedules/generators/generate.h"
 
 // A front that is being found.
 struct finding {
@@ -203,7 +203,8 @@ static bool descend(struct finding *finding, uint32_t ranks, struct error *error
 
 static struct plan_front *begin(const struct front_request *request, struct error *error)
 {
-    if (!generator_find(request->search->schedule, error))
+    struct generator generator;
+    if (!search_generator(request->search, &generator, error))
         return NULL;
     struct plan_front *front = calloc(1, sizeof *front);
     if (!front) {

@@ -80,7 +80,7 @@ static struct bad_row {
       "plan.json: certificate.gap: is 0.100000, but value and bound are 0.000000 of the value apart" },
     { "a bottleneck that is no stage", "\"bottleneck_stage\": 1", "\"bottleneck_stage\": 2", NULL },
     { "a newer version", "\"version\": 1,\n  \"profile\"", "\"version\": 9,\n  \"profile\"",
-      "plan.json: version: is 9; this Weir reads up to version 3" },
+      "plan.json: version: is 9; this Weir reads up to version 4" },
 };
 
 static void is_refused(void **state)
@@ -93,6 +93,85 @@ static void is_refused(void **state)
     if (row->sentence)
         assert_error(error, row->sentence);
     assert_memory_equal(error.text, "plan.json: ", 11);
+    free(text);
+}
+
+// The page's plan with the page's order, of which `from` is `to`.
+static char *with_an_order(const char *from, const char *to)
+{
+    struct error error = { 0 };
+    struct text text = { 0 };
+    char *plan = test_document_with("docs/formats/plan.md", "\"version\": 1,\n  \"profile\"",
+                                    "\"version\": 4,\n  \"profile\"");
+    char *order = test_block("docs/formats/plan.md", "text");
+    char *line = strstr(plan, "  \"schedule\""), *changed = strstr(order, from);
+    assert_true(line && changed);
+    text_add_bytes(&text, plan, (size_t)(line - plan));
+    text_add_bytes(&text, order, (size_t)(changed - order));
+    text_add(&text, "%s%s%s", to, changed + strlen(from), strchr(line, '\n') + 1);
+    free(plan);
+    free(order);
+    char *taken = text_take(&text, &error);
+    assert_good(taken, error);
+    return taken;
+}
+
+static void an_order_of_its_own_is_read_and_written_byte_for_byte(void **state)
+{
+    (void)state;
+    char *text = with_an_order("mine", "mine"), name[HASH_SIZE], other[HASH_SIZE];
+    struct error error = { 0 };
+    struct plan *plan = read_text(text);
+    struct text again = { 0 };
+    plan_write(plan, &again);
+    assert_string_equal(again.data, text);
+    text_clear(&again);
+    struct schedule *order = plan_schedule(plan, 4, false, &error);
+    assert_good(order, error);
+    assert_int_equal(order->lists[1].count, 11);
+    assert_int_equal(order->costs[1].forward_ns, plan->stages[1].costs.forward_ns);
+    schedule_free(order);
+    assert_null(plan_schedule(plan, 3, false, &error));
+    struct action *list = plan->given->lists[0].at;
+    const struct action first = list[0];
+    assert_good(plan_hash(plan, name, &(struct error){ 0 }), error);
+    list[0] = list[1];
+    list[1] = first;
+    assert_good(plan_hash(plan, other, &(struct error){ 0 }), error);
+    assert_string_not_equal(name, other);
+    plan_free(plan);
+    free(text);
+}
+
+static struct bad_row bad_orders[] = {
+    { "an order without STEPs", " 0STEP", "", NULL },
+    { "an order without any STEP", "0B3 0B2 0STEP\",\n      \"1F1 1F0 1I1 1I0 1W0 1W1 1F2 1F3 1B3 1B2 1STEP\"",
+      "0B3 0B2\",\n      \"1F1 1F0 1I1 1I0 1W0 1W1 1F2 1F3 1B3 1B2\"", "plan.json: schedule.actions: has no STEP" },
+    { "an order that cannot run", "0F0 0F1 0F2 0B1", "0B1 0F0 0F1 0F2",
+      "plan.json: schedule.actions: rank 0, position 0, 0B1: it comes before 0F1" },
+    { "an order with messages", "0F0 0F1", "0F0 0SEND_F0 0F1", "plan.json: schedule.actions: has messages among its"
+      " actions" },
+    { "a generator's name", "\"mine\"", "\"zb-v\"",
+      "plan.json: schedule.actions: is named \"zb-v\", as a generator's orders are" },
+    { "an order without a flush", "\"flush\"", "\"2bw\"", NULL },
+    { "chunks that are not the order's", "\"chunks\": 1", "\"chunks\": 2",
+      "plan.json: schedule.chunks: is 2, but 2 stages on 2 ranks are 1 each" },
+    { "an order with costs", "\"chunks\": 1", "\"chunks\": 1,\n    \"notes\": \"\"", NULL },
+    { "routes of other stages", "[0, 1]", "[0]", NULL },
+    { "a word that is no action", "0F0 0F1", "0F0 0G1", NULL },
+    { "a name without an order", "\"actions\"", "\"action\"", NULL },
+};
+
+static void its_order_is_refused(void **state)
+{
+    const struct bad_row *row = *state;
+    char *text = with_an_order(row->from, row->to);
+    struct error error = { 0 };
+    assert_null(plan_read(text, strlen(text), "plan.json", &error));
+    assert_int_equal(error.kind, ERROR_INPUT);
+    if (row->sentence)
+        assert_error(error, row->sentence);
+    assert_memory_equal(error.text, "plan.json: schedule", 19);
     free(text);
 }
 
@@ -117,11 +196,15 @@ static void a_plan_has_its_schedule_with_its_costs(void **state)
 
 int main(void)
 {
-    struct CMUnitTest tests[2 + sizeof bad_rows / sizeof bad_rows[0]] = {
+    enum { ROWS = sizeof bad_rows / sizeof bad_rows[0], ORDERS = sizeof bad_orders / sizeof bad_orders[0] };
+    struct CMUnitTest tests[3 + ROWS + ORDERS] = {
         cmocka_unit_test(the_example_of_the_page_is_read_and_written_byte_for_byte),
         cmocka_unit_test(a_plan_has_its_schedule_with_its_costs),
+        cmocka_unit_test(an_order_of_its_own_is_read_and_written_byte_for_byte),
     };
-    for (size_t i = 0; i < sizeof bad_rows / sizeof bad_rows[0]; i++)
-        tests[2 + i] = (struct CMUnitTest)TEST_ROW(is_refused, &bad_rows[i]);
+    for (size_t i = 0; i < ROWS; i++)
+        tests[3 + i] = (struct CMUnitTest)TEST_ROW(is_refused, &bad_rows[i]);
+    for (size_t i = 0; i < ORDERS; i++)
+        tests[3 + ROWS + i] = (struct CMUnitTest)TEST_ROW(its_order_is_refused, &bad_orders[i]);
     return cmocka_run_group_tests_name("plan", tests, NULL, NULL);
 }
