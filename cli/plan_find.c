@@ -119,6 +119,7 @@ static struct plan_defaults defaults_of(const struct plan_finding *finding, cons
         .document = finding->stability->keep,
         .cluster = kept->cluster,
         .schedule = kept->schedule,
+        .given = kept->given,
         .ranks = kept->ranks,
         .chunks = kept->chunks,
         .micro_batches = kept->micro_batches,

@@ -96,6 +96,7 @@ static struct plan_defaults defaults_of(const struct given_plan *given, const st
         .document = given->plan,
         .cluster = handmade->cluster,
         .schedule = handmade->schedule[0] ? handmade->schedule : NULL,
+        .given = handmade->whole ? handmade->whole->given : NULL,
         .ranks = handmade->ranks,
         .chunks = handmade->chunks,
         .micro_batches = handmade->micro_batches,

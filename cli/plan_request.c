@@ -5,6 +5,7 @@
 
 #include "cli/command.h"
 #include "cli/plan_use.h"
+#include "cli/subject.h"
 #include "common/json.h"
 #include "common/number.h"
 #include "partitioner/search/search_given.h"
@@ -15,7 +16,8 @@ enum { KEY_BUDGET = KEY_OWN, KEY_DEADLINE, KEY_PIN };
 
 static const struct argp_option options[] = {
     OPTION_CLUSTER_IN(2),
-    OPTION_SCHEDULE,
+    { "schedule", KEY_SCHEDULE, "NAME|FILE", 0, "gpipe, 1f1b, pipedream, ..., or the file of an order: a schedule's"
+      " document or PyTorch's CSV", 0 },
     OPTION_MICRO_BATCHES,
     { "ranks", KEY_RANKS, "P", 0, "Number of ranks: the first P devices (all)", 3 },
     OPTION_CHUNKS,
@@ -53,7 +55,7 @@ void plan_require_all(const struct plan_options *given, struct argp_state *state
     const char *missing = !given->profile         ? "a profile"
                         : !shared->cluster        ? "--cluster"
                         : !shared->schedule       ? "--schedule"
-                        : !shared->micro_batches ? "--micro-batches"
+                        : !shared->micro_batches && !subject_is_order(shared->schedule) ? "--micro-batches"
                                                   : NULL;
     if (missing)
         argp_error(state, "%s is missing: a profile, --cluster, --schedule and --micro-batches are needed", missing);
@@ -101,14 +103,18 @@ static void fill(const struct plan_options *given, const struct plan_defaults *d
     struct cluster *cluster = request->cluster;
     for (size_t i = 0; shared->memory_bytes && i < cluster->device_count; i++)
         cluster->devices[i].memory_bytes = shared->memory_bytes;
-    const uint32_t ranks = defaults->ranks && !shared->cluster ? defaults->ranks : 0;
+    // An order that is given has its own ranks and micro-batches; of other ones it says itself that it cannot be had.
+    const struct schedule *order = request->given ? request->given : shared->schedule ? NULL : defaults->given;
+    const uint32_t ranks = order ? order->ranks : defaults->ranks && !shared->cluster ? defaults->ranks : 0;
+    const uint32_t micro_batches = order ? order->micro_batches : defaults->micro_batches;
     request->request = (struct search_request){
         .profile = request->profile,
         .cluster = cluster,
-        .schedule = shared->schedule ? shared->schedule : defaults->schedule,
+        .schedule = order ? order->name : shared->schedule ? shared->schedule : defaults->schedule,
+        .given = order,
         .ranks = shared->ranks ? (uint32_t)shared->ranks : ranks,
         .chunks = shared->chunks ? (uint32_t)shared->chunks : shared->schedule ? 0 : defaults->chunks,
-        .micro_batches = shared->micro_batches ? (uint32_t)shared->micro_batches : defaults->micro_batches,
+        .micro_batches = shared->micro_batches ? (uint32_t)shared->micro_batches : micro_batches,
         .holding = defaults->holding,
         .limits.budget = given->budget,
         .limits.deadline_ns = given->deadline_ns,
@@ -121,10 +127,12 @@ static void fill(const struct plan_options *given, const struct plan_defaults *d
 
 static bool says_all(const struct plan_options *given, const struct plan_defaults *defaults, struct error *error)
 {
+    const bool has_order = given->shared.schedule && subject_is_order(given->shared.schedule);
     const char *missing = !given->shared.cluster && !defaults->cluster               ? "--cluster"
                         : !given->shared.schedule && !defaults->schedule             ? "--schedule"
-                        : !given->shared.micro_batches && !defaults->micro_batches ? "--micro-batches"
-                                                                                     : NULL;
+                        : !given->shared.micro_batches && !defaults->micro_batches && !has_order
+                            ? "--micro-batches"
+                            : NULL;
     return !missing || error_set(error, "%s is needed: %s does not say it", missing, defaults->document);
 }
 
@@ -163,6 +171,11 @@ bool plan_request_load(const struct plan_options *given, const struct plan_defau
         plan_request_clear(request);
         return false;
     }
+    if (given->shared.schedule && subject_is_order(given->shared.schedule)
+        && !(request->given = subject_load_order(given->shared.schedule, error))) {
+        plan_request_clear(request);
+        return false;
+    }
     fill(given, defaults, request);
     if (!set_pins(given, request, error) || !arrangement_options_apply(&given->arrangement, &request->request, error)) {
         plan_request_clear(request);
@@ -174,6 +187,7 @@ bool plan_request_load(const struct plan_options *given, const struct plan_defau
 void plan_request_clear(struct plan_request *request)
 {
     profile_free(request->profile);
+    schedule_free(request->given);
     free(request->pins);
     if (!request->cluster_is_borrowed)
         cluster_free(request->cluster);
@@ -186,8 +200,10 @@ int plan_request_fail(const struct plan_options *given, const char *document, st
     const char *cluster = given->shared.cluster, *schedule = given->shared.schedule;
     const bool is_synopsis = cluster && cluster_is_synopsis(cluster);
     const char *other = document ? document : is_synopsis ? NULL : cluster;
-    // What is wrong with an option is of no file.
-    if ((!is_synopsis || !strstr(error->text, cluster)) && (!schedule || generator_find(schedule, &ignored)))
+    // What is wrong with an option is of no file, or of its own.
+    const bool is_of_order = schedule && subject_is_order(schedule) && strstr(error->text, schedule);
+    const bool is_known = !schedule || subject_is_order(schedule) || generator_find(schedule, &ignored);
+    if ((!is_synopsis || !strstr(error->text, cluster)) && is_known && !is_of_order)
         command_name_files(error, given->profile, other);
     return command_fail(error);
 }

@@ -36,6 +36,7 @@ struct plan_defaults {
     const char *document;
     struct cluster *cluster;  // borrowed
     const char *schedule;
+    const struct schedule *given;  // its order, where that was given
     uint32_t ranks, chunks, micro_batches;
     bool has_holding;
     struct holding holding;
@@ -55,6 +56,7 @@ struct plan_request {
     struct profile *profile;
     struct cluster *cluster;
     bool cluster_is_borrowed;
+    struct schedule *given;  // of a file that --schedule names; or NULL
     struct search_pin *pins;
     struct search_request request;
 };

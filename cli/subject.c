@@ -11,7 +11,7 @@
 #include "profiler/import.h"
 #include "schedules/costs.h"
 #include "schedules/csv.h"
-#include "schedules/generators/generate.h"
+#include "schedules/given_order.h"
 
 // --- arguments ------------------------------------------------------------------
 
@@ -54,6 +54,11 @@ error_t subject_option(int key, char *argument, struct subject_options *options,
         return shared_option(key, argument, &options->shared, state);
     }
     return 0;
+}
+
+static const char *name_of(const char *file)
+{
+    return strcmp(file, "-") == 0 ? "standard input" : file;
 }
 
 // --- schedules ------------------------------------------------------------------
@@ -168,11 +173,16 @@ static bool read_schedule(const struct subject_options *options, const char *tex
 
 static bool change_schedule(struct plan *plan, const char *name, struct error *error)
 {
-    const struct generator *generator = generator_find(name, error);
-    if (!generator)
+    const bool is_order = subject_is_order(name);
+    struct schedule *given = is_order ? subject_load_order(name, error) : NULL;
+    struct generator generator;
+    if ((is_order && !given) || !generator_for(name, given, &generator, error))
         return false;
-    snprintf(plan->schedule, sizeof plan->schedule, "%s", name);
-    plan->weights = generator->weights;
+    schedule_free(plan->given);
+    plan->given = given;
+    plan->micro_batches = given ? given->micro_batches : plan->micro_batches;
+    snprintf(plan->schedule, sizeof plan->schedule, "%s", generator.name);
+    plan->weights = generator.weights;
     return true;
 }
 
@@ -197,11 +207,6 @@ static bool read_plan(const struct subject_options *options, const char *text, s
 }
 
 // --- either ---------------------------------------------------------------------
-
-static const char *name_of(const char *file)
-{
-    return strcmp(file, "-") == 0 ? "standard input" : file;
-}
 
 bool subject_load(const struct subject_options *given, struct priced *subject, struct error *error)
 {
@@ -229,6 +234,24 @@ bool subject_load(const struct subject_options *given, struct priced *subject, s
     }
     free(text);
     return good;
+}
+
+bool subject_is_order(const char *schedule)
+{
+    return strpbrk(schedule, "./") != NULL;
+}
+
+struct schedule *subject_load_order(const char *file, struct error *error)
+{
+    const struct subject_options options = { .file = file, .is_order = true };
+    struct priced subject = { .schedule = NULL };
+    struct schedule *order = subject_load(&options, &subject, error) ? given_order(subject.schedule, error) : NULL;
+    if (order && subject.schedule->lowered)
+        command_say("%s: its SENDs and RECVs are left out: a plan's stand where Weir places them", name_of(file));
+    priced_clear(&subject);
+    if (!order)
+        command_name_files(error, file, NULL);
+    return order;
 }
 
 bool subject_wants_costs(const struct subject_options *options, const struct priced *subject, struct error *error)

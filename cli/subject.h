@@ -47,4 +47,9 @@ bool subject_costs(const struct subject_options *options, uint32_t stages, struc
 bool subject_load(const struct subject_options *options, struct priced *subject, struct error *error);
 bool subject_wants_costs(const struct subject_options *options, const struct priced *subject, struct error *error);
 
+// Whether --schedule says a file, and not a name: it has a "." or a "/" in it. And the order in that file, a schedule's,
+// a plan's or PyTorch's, as a plan holds it (given_order.h).
+bool subject_is_order(const char *schedule);
+struct schedule *subject_load_order(const char *file, struct error *error);
+
 #endif

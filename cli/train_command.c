@@ -463,6 +463,9 @@ static bool become_rank(struct given *given, struct plan **plan, char path[PATH_
     if (launch.ranks > 1)
         return error_set(error, "%s has started %u processes: those of an elastic run are started by themselves, each by"
                          " the same command", launch.by, launch.ranks);
+    if ((*plan)->given)
+        return error_set(error, "%.60s is an order for %u ranks alone, and an elastic run goes on with as many as are"
+                         " left: plan for a schedule by its name", (*plan)->schedule, (*plan)->ranks);
     struct profile *profile = plan_profile(given->elastic, error);  // seen to be one before anything begins
     profile_free(profile);
     if (!profile)
