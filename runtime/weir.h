@@ -229,10 +229,15 @@ struct weir_pin {
     uint32_t stage;
 };
 
+struct weir_schedule;
+
 struct weir_planning {
     const char *cluster;     // needed; a line: "4 devices, 80GiB, 300GB/s 3us"; a file; or a document's text
     const char *schedule;    // needed; any that `weir schedule` lists: "gpipe", "1f1b", "zb-h1", ...
-    uint32_t micro_batches;  // needed; of an iteration
+    // Instead of it, this very order, with its ranks and micro-batches: loaded, or searched for (further down). It
+    // flushes; STEPs are added where it has none, and messages placed anew.
+    const struct weir_schedule *order;
+    uint32_t micro_batches;  // needed without an order; of an iteration
     uint32_t ranks;          // usual: those of `replicas` or `devices`, or else one per device of the cluster
     const char *optimizer;   // "sgd" (usual), "momentum", "adamw"; for planning alone "adam", "lamb", ... as well
     uint32_t chunks;         // stages on each rank; usual: as the schedule has it
@@ -283,7 +288,6 @@ char *weir_plan_text(const struct weir_plan *plan, struct weir_error *error);
 bool weir_plan_check(const struct weir_plan *plan, const struct weir_profile *profile, struct weir_error *error);
 
 // What its ranks compute, in which order, with what its stages cost (further down).
-struct weir_schedule;
 struct weir_schedule *weir_plan_schedule(const struct weir_plan *plan, struct weir_error *error);
 
 // One iteration of it (further down).

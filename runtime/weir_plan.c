@@ -13,15 +13,17 @@
 #include "partitioner/search/search_telling.h"
 #include "partitioner/sweep/sweep.h"
 #include "runtime/weir_handles.h"
-#include "schedules/generators/generate.h"
+#include "schedules/given_order.h"
 
 // --- partition -----------------------------------------------------------------------
 
 static bool is_complete(const struct weir_planning *planning, struct error *error)
 {
-    if (!planning->schedule)
-        return error_set(error, "planning.schedule is needed: \"1f1b\", \"gpipe\", \"zb-h1\", ...");
-    if (planning->micro_batches == 0)
+    if (!planning->schedule && !planning->order)
+        return error_set(error, "planning.schedule is needed: \"1f1b\", \"gpipe\", \"zb-h1\", ...; or planning.order");
+    if (planning->schedule && planning->order)
+        return error_set(error, "planning.schedule and planning.order: one of them");
+    if (planning->micro_batches == 0 && !planning->order)
         return error_set(error, "planning.micro_batches is needed: 1 or more in an iteration");
     return true;
 }
@@ -29,10 +31,11 @@ static bool is_complete(const struct weir_planning *planning, struct error *erro
 static bool is_tied_apart(const struct weir_planning *planning, const struct profile *profile)
 {
     struct error unknown = { 0 };  // the search refuses it
-    const struct generator *generator = generator_find(planning->schedule, &unknown);
+    const struct schedule *order = planning->order ? planning->order->schedule : NULL;
+    struct generator generator;
     return planning->tied_apart
-        || (planning->tied_apart_where_possible && generator
-            && holding_can_tie_apart(profile, generator->weights == WEIGHTS_FLUSH));
+        || (planning->tied_apart_where_possible && generator_for(planning->schedule, order, &generator, &unknown)
+            && holding_can_tie_apart(profile, generator.weights == WEIGHTS_FLUSH));
 }
 
 static bool given_holding(const struct weir_planning *planning, const struct profile *profile, struct holding *holding,
@@ -66,6 +69,8 @@ static uint32_t count_ranks(const struct weir_planning *planning, const struct c
         ranks += planning->replicas.at[s];
     if (planning->ranks > 0)
         return planning->ranks;
+    if (planning->order)
+        return planning->order->schedule->ranks;
     if (ranks == 0)
         ranks = planning->devices.count > 0 ? planning->devices.count : cluster->device_count;
     return (uint32_t)min_u64(ranks, UINT32_MAX);
@@ -99,17 +104,20 @@ static bool give_by_hand(const struct weir_planning *planning, struct search_req
     return true;
 }
 
-static struct plan *search(const struct weir_planning *planning, const struct profile *profile,
-                           const struct cluster *cluster, const struct holding *holding, struct error *error)
+// `given` is the order of `planning`, as it is planned, or NULL.
+static struct plan *search_by(const struct schedule *given, const struct weir_planning *planning,
+                              const struct profile *profile, const struct cluster *cluster,
+                              const struct holding *holding, struct error *error)
 {
     struct watching watching = { .watch = planning->watch };
     struct search_request request = {
         .profile = profile,
         .cluster = cluster,
-        .schedule = planning->schedule,
+        .schedule = given ? given->name : planning->schedule,
+        .given = given,
         .ranks = count_ranks(planning, cluster),
         .chunks = planning->chunks,
-        .micro_batches = planning->micro_batches,
+        .micro_batches = planning->micro_batches || !given ? planning->micro_batches : given->micro_batches,
         .holding = *holding,
         .free = { .replicas = planning->choose_replicas, .devices = planning->choose_devices,
                   .fewer = planning->choose_fewer_devices, .variants = planning->choose_variants },
@@ -120,6 +128,16 @@ static struct plan *search(const struct weir_planning *planning, const struct pr
     struct plan *plan = give_by_hand(planning, &request, &pins, error) ? plan_search_orders(&request, error) : NULL;
     plan_search_blame_deadline(planning->deadline_ns, error);
     free(pins);
+    return plan;
+}
+
+static struct plan *search(const struct weir_planning *planning, const struct profile *profile,
+                           const struct cluster *cluster, const struct holding *holding, struct error *error)
+{
+    struct schedule *given = planning->order ? given_order(planning->order->schedule, error) : NULL;
+    const bool good = given || !planning->order || error_at(error, "order");
+    struct plan *plan = good ? search_by(given, planning, profile, cluster, holding, error) : NULL;
+    schedule_free(given);
     return plan;
 }
 

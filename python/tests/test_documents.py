@@ -104,6 +104,26 @@ class Plans(Case):
         self.assertIn('proved optimal', repr(plan))
         plan.check(made)
 
+    def test_an_order_is_planned_as_it_is(self):
+        made = profile()
+        named = weir.partition(made, CLUSTER, schedule='1f1b', micro_batches=8)
+        order = weir.schedule('1f1b', ranks=2, micro_batches=8)
+        order.save('order.json')
+        made.save('profile.json')
+        for given in order, weir.Schedule.from_csv(order.csv(), '1f1b (given).csv'):  # which has no STEPs
+            plan = weir.partition(made, CLUSTER, schedule=given)
+            self.assertEqual(plan.document['predicted'], named.document['predicted'])
+            self.assertEqual(plan.document['certificate'], named.document['certificate'])
+            self.assertEqual(plan.document['schedule']['actions'], order.document['actions'])
+            self.assertEqual(plan.json(), weir_says('partition', 'profile.json', '--cluster', CLUSTER,
+                                                    '--schedule=./order.json', '--optimizer=sgd', '-o', '-'))
+            plan.check(made)
+        self.refuses(re.compile('cannot be had for 4, ranks 2'), 2, weir.partition, made, CLUSTER, schedule=order,
+                     micro_batches=4)
+        self.refuses(re.compile('^order: its weights are "stash"'), 2, weir.partition, made, CLUSTER,
+                     schedule=weir.schedule('pipedream', ranks=2, micro_batches=8))
+        self.refuses(re.compile('^planning.micro_batches is needed'), 2, weir.partition, made, CLUSTER, schedule='1f1b')
+
     def test_its_numbers_are_held_against_a_profile(self):
         plan = weir.partition(profile(), CLUSTER, schedule='1f1b', micro_batches=8)
         other = numbers()

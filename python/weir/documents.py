@@ -427,20 +427,21 @@ class Sweep(_Found, Sequence[Mapping[str, Any]]):
 # --- calls --------------------------------------------------------------------------------------------------------
 
 
-def partition(profile: Profile, cluster: Union[str, Document], *, schedule: str, micro_batches: int,
-              ranks: Optional[int] = None, chunks: Optional[int] = None, optimizer: str = 'sgd',
-              memory: Optional[Size] = None, tied_apart: Optional[bool] = None, shard: str = 'none',
-              host: Iterable[str] = (), window: Optional[int] = None, step_rate: Optional[int] = None,
-              choose: Iterable[str] = (), replicas: Optional[Iterable[int]] = None,
+def partition(profile: Profile, cluster: Union[str, Document], *, schedule: Union[str, Schedule],
+              micro_batches: Optional[int] = None, ranks: Optional[int] = None, chunks: Optional[int] = None,
+              optimizer: str = 'sgd', memory: Optional[Size] = None, tied_apart: Optional[bool] = None,
+              shard: str = 'none', host: Iterable[str] = (), window: Optional[int] = None,
+              step_rate: Optional[int] = None, choose: Iterable[str] = (), replicas: Optional[Iterable[int]] = None,
               devices: Optional[Iterable[int]] = None, pins: Optional[Mapping[str, int]] = None,
               budget: Optional[int] = None, deadline: Optional[Time] = None,
               progress: Optional[Progress] = None) -> Plan:
     """The plan with the least simulated time of an iteration that fits the devices' memory.
 
     `cluster`: a line such as "2 devices, 16GiB, 12GB/s 5us", a file, or a document. `schedule`: any that `weir
-    schedule` lists, such as "1f1b" or "zb-v". `micro_batches` of an iteration. `ranks`: the cluster's devices if not
-    given. `chunks`: stages on each rank, as the schedule has it if not given. `optimizer`: sgd, momentum, adamw, adam,
-    lamb, lars, adafactor, adam8bit or *-master. `memory` of each device, such as "16GiB", instead of the cluster's.
+    schedule` lists, such as "1f1b" or "zb-v"; or a Schedule that flushes, which is planned for as it is, with its ranks
+    and micro-batches. `micro_batches` of an iteration. `ranks`: the cluster's devices if not given. `chunks`: stages on
+    each rank, as the schedule has it if not given. `optimizer`: sgd, momentum, adamw, adam, lamb, lars, adafactor,
+    adam8bit or *-master. `memory` of each device, such as "16GiB", instead of the cluster's.
 
     How states are held (docs/memory.md): `tied_apart`, whether layers that share parameters may be on different stages
     (None: where the schedule flushes), `shard` (none, optimizer, gradients, weights), `host` (optimizer, activations),
@@ -457,8 +458,10 @@ def partition(profile: Profile, cluster: Union[str, Document], *, schedule: str,
     pins = pins or {}
     pinned = (library.Pin * len(pins))(*((encode(layer), whole(stage, 'pins')) for layer, stage in pins.items()))
     watch = library.Watch()
+    is_given = isinstance(schedule, Schedule)
     planning = library.Planning(
-        cluster=_document(cluster), schedule=encode(schedule), micro_batches=whole(micro_batches, 'micro_batches', 1),
+        cluster=_document(cluster), schedule=None if is_given else encode(schedule),
+        order=schedule.address if is_given else None, micro_batches=whole(micro_batches, 'micro_batches', 1),
         ranks=whole(ranks, 'ranks', 1), optimizer=encode(optimizer), chunks=whole(chunks, 'chunks', 1),
         tied_apart=bool(tied_apart), tied_apart_where_possible=tied_apart is None,
         memory_bytes=size(memory, 'memory'), shard=encode(shard),
@@ -470,6 +473,7 @@ def partition(profile: Profile, cluster: Union[str, Document], *, schedule: str,
         pin_count=len(pinned),
         budget=whole(budget, 'budget', 1, 2**53 - 1), deadline_ns=time_ns(deadline, 'deadline'),
         watch=ctypes.pointer(watch))
+    planning.given = schedule  # alive as long as the call is
     return Plan(run('partition', profile, ctypes.byref(planning), watch=watch, progress=progress))
 
 

@@ -60,8 +60,9 @@ class Pin(Structure):
 
 class Planning(Structure):
     _fields_ = [
-        ('cluster', c_char_p), ('schedule', c_char_p), ('micro_batches', c_uint32), ('ranks', c_uint32),
-        ('optimizer', c_char_p), ('chunks', c_uint32), ('tied_apart', c_bool), ('tied_apart_where_possible', c_bool),
+        ('cluster', c_char_p), ('schedule', c_char_p), ('order', c_void_p), ('micro_batches', c_uint32),
+        ('ranks', c_uint32), ('optimizer', c_char_p), ('chunks', c_uint32), ('tied_apart', c_bool),
+        ('tied_apart_where_possible', c_bool),
         ('memory_bytes', c_uint64), ('shard', c_char_p), ('optimizer_on_host', c_bool), ('activations_on_host', c_bool),
         ('window', c_uint32), ('step_rate', c_uint64), ('choose_replicas', c_bool), ('choose_devices', c_bool),
         ('choose_fewer_devices', c_bool), ('choose_variants', c_bool), ('replicas', Numbers), ('devices', Numbers),

@@ -380,7 +380,7 @@ static void what_is_missing_in_a_plan_is_named(void **state)
         { { 0 }, 2,
           "planning.cluster is needed: a line (\"2 devices, 1GiB, 10GB/s 1us\"), a file or a document's text" },
         { { .cluster = "2 devices, 1MiB, 10GB/s 1us" }, 2,
-          "planning.schedule is needed: \"1f1b\", \"gpipe\", \"zb-h1\", ..." },
+          "planning.schedule is needed: \"1f1b\", \"gpipe\", \"zb-h1\", ...; or planning.order" },
         { { .cluster = "2 devices, 1MiB, 10GB/s 1us", .schedule = "1f1b" }, 2,
           "planning.micro_batches is needed: 1 or more in an iteration" },
         { { .cluster = "2 devices, 1MiB, 10GB/s 1us", .schedule = "1f1b", .micro_batches = 2, .optimizer = "lion" },

@@ -161,6 +161,62 @@ static void replicas_devices_and_pins_may_be_given(void **state)
     weir_profile_free(profile);
 }
 
+// The best order for what the stages of a plan cost, planned anew; and the same by name and as it is.
+static void an_order_may_be_given(void **state)
+{
+    (void)state;
+    struct weir_error error = { 0 };
+    struct weir_profile *profile = made_profile(8);
+    struct weir_plan *named = made_plan(profile, "zb-h1");
+    struct weir_schedule *own = weir_plan_schedule(named, &error);
+    char *costs = weir_schedule_document(own, &error);
+    const struct weir_searching searching = { .ranks = 2, .micro_batches = 4, .objective = "makespan",
+                                              .pricing.costs = costs };
+    struct weir_schedule *found = weir_search(&searching, NULL, &error);
+    assert_good(found, error);
+    struct weir_planning planning = { .cluster = small_cluster, .order = found };
+    struct weir_plan *plan = weir_partition(profile, &planning, &error);
+    assert_good(plan && weir_plan_check(plan, profile, &error), error);
+    planning.order = own;
+    struct weir_plan *same = weir_partition(profile, &planning, &error);
+    assert_good(same, error);
+    for (size_t s = 0; s < 2; s++)
+        assert_int_equal(weir_plan_stage(same, s).peak_bytes, weir_plan_stage(named, s).peak_bytes);
+    struct weir_schedule *back = weir_plan_schedule(plan, &error);
+    char *csv = weir_schedule_csv(back, NULL, &error), *wanted = weir_schedule_csv(found, NULL, &error);
+    assert_string_equal(csv, wanted);
+    weir_text_free(csv), weir_text_free(wanted), weir_text_free(costs);
+    weir_schedule_free(back), weir_schedule_free(found), weir_schedule_free(own);
+    weir_plan_free(same), weir_plan_free(plan), weir_plan_free(named);
+    weir_profile_free(profile);
+}
+
+static void an_order_that_cannot_be_is_refused(void **state)
+{
+    (void)state;
+    struct weir_error error = { 0 };
+    struct weir_profile *profile = made_profile(8);
+    const char *text = "0F0,0F1,0B0\n1F0,1B0,1F1,1B1\n";
+    struct weir_schedule *lacks = weir_schedule_read(text, strlen(text), "lacks.csv", &error);
+    assert_good(lacks, error);
+    const struct {
+        struct weir_planning planning;
+        const char *sentence;
+    } rows[] = {
+        { { .cluster = small_cluster, .order = lacks }, "order: rank 0, 0B1: it is missing" },
+        { { .cluster = small_cluster, .order = lacks, .schedule = "1f1b" },
+          "planning.schedule and planning.order: one of them" },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        error = (struct weir_error){ 0 };
+        assert_null(weir_partition(profile, &rows[i].planning, &error));
+        assert_error(error, rows[i].sentence);
+        assert_int_equal(error.code, 2);
+    }
+    weir_schedule_free(lacks);
+    weir_profile_free(profile);
+}
+
 // The last layer reads the first one's weights.
 static struct weir_profile *tied_profile(unsigned layers)
 {
@@ -386,6 +442,8 @@ int main(void)
         TEST_ROW(a_planning_is_refused, &refusal_rows[3]),
         cmocka_unit_test(replicas_may_be_chosen),
         cmocka_unit_test(replicas_devices_and_pins_may_be_given),
+        cmocka_unit_test(an_order_may_be_given),
+        cmocka_unit_test(an_order_that_cannot_be_is_refused),
         cmocka_unit_test(tied_layers_are_apart_where_that_is_possible),
         cmocka_unit_test(a_search_that_is_stopped_has_the_best_so_far),
         cmocka_unit_test(a_search_without_a_plan_yet_says_so),
