@@ -111,7 +111,7 @@ static bool is_asked_for(const struct sweep_request *request, const struct gener
     if (!request->engine)
         return true;
     if (generator == &searched)
-        return error_set(error, "no plan holds an order that was searched for");
+        return error_set(error, "a sweep makes no plan of the order that it searched for");
     return engine_runs_generator(request->engine, generator, error);
 }
 

@@ -9,6 +9,7 @@
 struct schedule *generate_gpipe(const struct generate_request *request, struct error *error);
 struct schedule *generate_1f1b(const struct generate_request *request, struct error *error);
 struct schedule *generate_pipedream(const struct generate_request *request, struct error *error);
+struct schedule *generate_vertical(const struct generate_request *request, struct error *error);
 struct schedule *generate_pipedream_2bw(const struct generate_request *request, struct error *error);
 struct schedule *generate_interleaved(const struct generate_request *request, struct error *error);
 struct schedule *generate_looped_bfs(const struct generate_request *request, struct error *error);

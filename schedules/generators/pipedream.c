@@ -18,6 +18,9 @@
 //
 // A rank of a stage with r ranks has one r-th in flight of as many micro-batches as
 // there are ranks from its stage on, rounded up.
+//
+// With vertical sync (weights: vertical) the order is the same, but every stage uses
+// for a micro-batch the version that it met at stage 0: p versions on every rank.
 #include "schedules/generators/generators.h"
 
 static bool add_rank(struct schedule *schedule, const struct replicas *replicas, uint32_t number, struct error *error)
@@ -40,4 +43,9 @@ static bool add_rank(struct schedule *schedule, const struct replicas *replicas,
 struct schedule *generate_pipedream(const struct generate_request *request, struct error *error)
 {
     return generate_replicas("pipedream", WEIGHTS_STASH, request, add_rank, error);
+}
+
+struct schedule *generate_vertical(const struct generate_request *request, struct error *error)
+{
+    return generate_replicas("vertical", WEIGHTS_VERTICAL, request, add_rank, error);
 }

@@ -2,8 +2,8 @@
 # what one processor computes. One that splits sequences is for other layers than
 # these, and one that only goes forward trains nothing.
 weir profile "gpt-nano,width=16,blocks=3,heads=2,sequence=8,micro_batch=2" -o profile.json >/dev/null
-for schedule in gpipe 1f1b pipedream pipedream-2bw interleaved looped-bfs zb-h1 zb-h2 interleaved-zb zb-v v-half v-min \
-    chimera dualpipe dualpipev hanayo seq1f1b forward-only; do
+for schedule in gpipe 1f1b pipedream vertical pipedream-2bw interleaved looped-bfs zb-h1 zb-h2 interleaved-zb \
+    zb-v v-half v-min chimera dualpipe dualpipev hanayo seq1f1b forward-only; do
     weir partition profile.json --cluster "2 devices, 1GiB, 10GB/s 1us" --schedule $schedule --micro-batches 8 \
         -o plan.json >/dev/null
     echo "$schedule: $(weir verify plan.json 2>&1 | tail -1)"

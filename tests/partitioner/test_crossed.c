@@ -26,7 +26,7 @@ static const struct kind {
     { "gpipe", 1, 4, true }, { "1f1b", 1, 4, true }, { "pipedream", 1, 3, false }, { "pipedream-2bw", 1, 3, false },
     { "zb-h1", 1, 3, true }, { "interleaved", 2, 2, false }, { "zb-v", 2, 2, false }, { "chimera", 1, 3, false },
     { "1f1b", 1, 4, true }, { "pipedream", 1, 4, false }, { "seq1f1b", 1, 3, true },
-    { "pipedream", 1, 4, false },
+    { "pipedream", 1, 4, false }, { "vertical", 1, 3, false },
 };
 
 static struct holding draw_holding(uint64_t *seed, bool flushes)

@@ -227,6 +227,8 @@ static struct law laws[] = {
       .span_bubble = ramp, .peak = keeps_to_the_end },
     { .name = "pipedream: drains once, keeps min(m, p-r)", .schedule = "pipedream", .holds = always, .bubble = ramp,
       .span_bubble = ramp, .peak = keeps_to_the_end },
+    { .name = "vertical: drains once, keeps min(m, p-r)", .schedule = "vertical", .holds = always,
+      .bubble = ramp, .span_bubble = ramp, .peak = keeps_to_the_end },
     { .name = "pipedream-2bw: drains once, keeps min(m, p-r)", .schedule = "pipedream-2bw", .holds = always,
       .bubble = ramp, .span_bubble = ramp, .peak = keeps_to_the_end },
     { .name = "interleaved: bubble (p-1)(F+B)/v, keeps 2(p-1-r)+(v-1)p+1", .schedule = "interleaved",

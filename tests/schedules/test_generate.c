@@ -24,6 +24,8 @@ static struct order_row {
       { "0F0 0F1 0B0 0STEP0 0F2 0B1 0STEP1 0B2 0STEP2", "1F0 1B0 1STEP0 1F1 1B1 1STEP1 1F2 1B2 1STEP2" } },
     { "pipedream: fewer micro-batches than ranks", "pipedream", 3, 1,
       { "0F0 0B0 0STEP0", "1F0 1B0 1STEP0", "2F0 2B0 2STEP0" } },
+    { "vertical: pipedream's order", "vertical", 2, 3,
+      { "0F0 0F1 0B0 0STEP0 0F2 0B1 0STEP1 0B2 0STEP2", "1F0 1B0 1STEP0 1F1 1B1 1STEP1 1F2 1B2 1STEP2" } },
     { "pipedream-2bw: an update after p backwards", "pipedream-2bw", 3, 7,
       { "0F0 0F1 0F2 0B0 0F3 0B1 0F4 0B2 0STEP0 0F5 0B3 0F6 0B4 0B5 0STEP1 0B6 0STEP2",
         "1F0 1F1 1B0 1F2 1B1 1F3 1B2 1STEP0 1F4 1B3 1F5 1B4 1F6 1B5 1STEP1 1B6 1STEP2",

@@ -225,15 +225,17 @@ static void messages_and_weights_are_those_of_the_table(void **state)
     schedule_free(schedule);
 }
 
-// As many versions of the weights as there are micro-batches in flight; with 2BW two.
+// As many versions of the weights as there are micro-batches in flight; with vertical sync as many as there are on the
+// first stage; with 2BW two.
 static void versions_are_those_of_the_papers(void **state)
 {
     (void)state;
     for (uint32_t p = 1; p <= 6; p++) {
         for (uint32_t m = 1; m <= 4 * p; m++) {
-            for (size_t i = 0; i < 2; i++) {
+            static const char *const names[] = { "pipedream", "pipedream-2bw", "vertical" };
+            for (size_t i = 0; i < 3; i++) {
                 struct error error = { 0 };
-                struct schedule *order = schedule_generate(i ? "pipedream-2bw" : "pipedream", p, 0, m, &error);
+                struct schedule *order = schedule_generate(names[i], p, 0, m, &error);
                 assert_good(order, error);
                 struct schedule *lowered = schedule_lower(order, &error);
                 assert_good(lowered, error);
@@ -244,9 +246,9 @@ static void versions_are_those_of_the_papers(void **state)
                     order->costs[s] = (struct cost_row){ .forward_ns = 1, .backward_ns = 2, .version_bytes = 7 };
                 struct simulation simulation = simulated(order);
                 for (uint32_t s = 0; s < p; s++) {
-                    const uint32_t versions = i ? m > p ? 2 : 1 : least(m, p - s);
-                    assert_int_equal(slots[s].versions, versions);
-                    assert_int_equal(simulation.per_rank[s].live_peak_bytes, (versions - 1) * 7);
+                    const uint32_t versions[] = { least(m, p - s), m > p ? 2 : 1, least(m, p) };
+                    assert_int_equal(slots[s].versions, versions[i]);
+                    assert_int_equal(simulation.per_rank[s].live_peak_bytes, (versions[i] - 1) * 7);
                 }
                 simulation_clear(&simulation);
                 schedule_free(lowered);

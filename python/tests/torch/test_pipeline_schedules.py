@@ -24,6 +24,8 @@ RUN = {  # and the class of PyTorch that has this order, or None: then the CSV r
 REFUSED = {
     "pipedream": "pipedream updates weights between micro-batches (weights stash), and PyTorch's runtime has one "
                  "version of them: plan with a schedule that flushes, such as 1f1b",
+    "vertical": "vertical updates weights between micro-batches (weights vertical), and PyTorch's runtime has one "
+                "version of them: plan with a schedule that flushes, such as 1f1b",
     "pipedream-2bw": "pipedream-2bw updates weights between micro-batches (weights 2bw), and PyTorch's runtime has one "
                      "version of them: plan with a schedule that flushes, such as 1f1b",
     "chimera": "chimera has two copies of each stage on the same ranks, and PyTorch's runtime has one of each: plan "
