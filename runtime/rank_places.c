@@ -34,7 +34,8 @@ static bool meet(struct places *places, const struct places_request *request, co
                  struct error *error)
 {
     const uint32_t wanted = ranks_wanted(request, launch);
-    const struct control_settings settings = { .tell = request->tell, .self = request->self };
+    const struct control_settings settings = { .deadline_ns = request->deadline_ns, .tell = request->tell,
+                                               .self = request->self };
     if (launch->ranks != wanted)
         return error_set(error, "%s started %u processes, and the plan has %u ranks: a process each, or a single one "
                          "for all, is needed", launch->by, launch->ranks, wanted);
@@ -49,7 +50,7 @@ static bool meet(struct places *places, const struct places_request *request, co
 
 static bool open_devices(struct places *places, const struct places_request *request, struct error *error)
 {
-    places->group = thread_group_create(places->count, 0, error);
+    places->group = thread_group_create(places->count, request->deadline_ns, error);
     bool good = places->group != NULL;
     for (uint32_t rank = 0; good && rank < places->count; rank++) {
         struct member *member = &places->members[rank];

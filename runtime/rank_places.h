@@ -25,6 +25,7 @@ struct places_request {
     // "cpu:queued,cpu:queued"; "cuda:all" are as many GPUs as there are ranks.
     const char *device;
     const char *named;   // what names it, for sentences: "--device"
+    uint64_t deadline_ns;  // of meeting, and of what ranks tell each other; 0: five minutes
     void (*tell)(void *self, const char *sentence);  // whom this process waits for
     void *self;
 };

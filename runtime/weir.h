@@ -2,7 +2,8 @@
 //
 //     struct weir_layer layers[] = { source, block, block, loss };  // your functions, in order
 //
-//     weir_layers_check(layers, 4, NULL, &error);  // while you write them: which function does what it may not
+//     // while you write them: which function does what it may not, where the loss layer divides by 8 micro-batches
+//     weir_layers_check(layers, 4, &(struct weir_guarding){ .loss_share = 1.0f / 8 }, &error);
 //     profile = weir_profile_layers(layers, 4, &(struct weir_measuring){ .model = "mine" }, &error);
 //     plan = weir_partition(profile, &(struct weir_planning){ .cluster = "2 devices, 1GiB, 10GB/s 1us",
 //                                                             .schedule = "1f1b", .micro_batches = 8 }, &error);
@@ -15,7 +16,7 @@
 //
 // Sizes are bytes, times nanoseconds. Functions return false, or NULL, when
 // something goes wrong and leave one sentence in `struct weir_error`; start with
-// all zeroes, the first error stays. Strings and arrays given to Weir are borrowed
+// all zeroes, the first error stays, so calls may follow each other unasked: one that is given NULL for an object fails. Strings and arrays given to Weir are borrowed
 // for as long as the object made from them. A pointer that a function returns is
 // yours, to be given to the _free() of its kind, which accepts NULL; that of a text
 // is weir_text_free(), or free(). Of a struct of options, fields that are 0 or NULL
@@ -79,7 +80,8 @@ enum weir_input_kept { WEIR_INPUT_KEPT_NONE, WEIR_INPUT_KEPT_WEIGHT, WEIR_INPUT_
 //     output_gradient               reads             reads      NULL where the layer computes the loss
 //     input_gradient                writes            writes     NULL for the first layer of the model
 //     held                          writes   reads               begins with the output's gradient,
-//                                                                which is there already when I begins
+//                                                                which is there already when I begins, and may
+//                                                                be overwritten by I
 //     gradients                              adds     adds       of the parameters, floats
 //     tied_parameters, tied_gradients: the same of the layer that this one is tied to
 //     workspace            scratch  scratch  scratch  scratch
@@ -482,8 +484,9 @@ struct weir_update {
     const float *parameters;
     float *next;              // where the new ones go; may be `parameters`
     const float *gradients;   // clipped, if that is asked for
-    float *state[2];          // `count` floats each, zero before the first: none of "sgd", one of "momentum", two of "adamw"
-    uint64_t count;           // of floats, the rounding behind the parameters included, where all is zero
+    float *state[2];          // `count` floats each, zero before the first update: of a plan for "momentum" one, for
+                              // "adamw" two; NULL beyond those
+    uint64_t count;           // of the layer's parameters
 };
 
 // Checkpoints (docs/formats/checkpoint.md), written in the background while training goes on.
@@ -501,7 +504,7 @@ struct weir_keeping {
 
 struct weir_running {
     float rate;                   // of learning; usual: 0.001
-    float momentum;               // of momentum; usual: 0.9
+    float momentum;               // of momentum: m = momentum m + g, p -= rate m; usual: 0.9
     float beta1, beta2, epsilon;  // of adamw; usual: 0.9, 0.999, 1e-8
     float decay;                  // of weights; usual: none
     float clip;            // the most that the norm of all gradients may be, over all stages; usual: as it comes
@@ -509,8 +512,9 @@ struct weir_running {
     // plan's.
     bool (*update)(void *self, const struct weir_update *update, struct weir_error *error);
     void *self;
+    uint32_t states;       // that `update` needs of state[], at least: a plan with fewer is refused
     uint32_t runs;         // asynchronous schedules: a step runs this many times the plan's micro-batches; usual: 1
-    uint64_t deadline_ns;  // of one wait for another rank; usual: ten minutes
+    uint64_t deadline_ns;  // of one wait for another rank; usual: ten minutes in a step, five elsewhere
     bool pin;              // each rank's thread to a core of its own
     // "cpu", "cuda", "cuda:1"; or one for each rank, "cuda:0,cuda:1", "cuda:all" (one process then). Usual: "cpu"; of
     // several processes "cpu:queued", which has messages between processes.
@@ -520,18 +524,22 @@ struct weir_running {
 
 // A thread per rank of the plan, and all memory. Plan and layers must outlive it. `running` may be NULL.
 //
-// Where torchrun, mpirun, srun or WEIR_RANK, WEIR_RANKS and WEIR_RENDEZVOUS have started a process for each rank, each
-// is that rank: all of them make the same calls, in the same order, with the same plan and numbers, which is seen to.
-// What calls return is the same on all.
+// Where torchrun, mpirun or srun have started a process for each rank, each is that rank. So it is with WEIR_RANK (0 and
+// on), WEIR_RANKS (how many) and WEIR_RENDEZVOUS, a file that need not be there, in which rank 0 says where the others
+// find it; without that they meet at MASTER_ADDR and MASTER_PORT, or on one machine at port 29400. All processes make
+// the same calls in the same order with the same values; that plan and `running` are the same is seen to. What calls
+// return is the same on all.
 struct weir_runtime *weir_runtime_create(const struct weir_plan *plan, const struct weir_layer *layers, size_t count,
                                          const struct weir_running *running, struct weir_error *error);
+// Checkpoints that are still being written are lost: weir_runtime_save() and weir_runtime_train() wait for them.
 void weir_runtime_free(struct weir_runtime *runtime);
 
 // Of the ranks, in how many processes, which this is. 0 of 1: all are threads here.
 uint32_t weir_runtime_process(const struct weir_runtime *runtime, uint32_t *processes);
 
 // Whether a pipeline by this plan computes what one processor computes: both begin with the layers' first parameters,
-// run `steps` steps, and are compared bit for bit, on threads of this process. Code 1 where they differ: in which layer,
+// run `steps` steps, and are compared bit for bit, on threads of this process. (Replicas and copies of a stage add up in
+// an order of their own, which the sequential run follows: plans may differ from each other in the last bits.) Code 1 where they differ: in which layer,
 // where, and by how much. Of `running`, which may be NULL, what is kept and the device are not looked at.
 bool weir_verify(const struct weir_plan *plan, const struct weir_layer *layers, size_t count,
                  const struct weir_running *running, uint32_t steps, struct weir_error *error);
@@ -561,12 +569,13 @@ void weir_runtime_set_rate(struct weir_runtime *runtime, float rate);
 struct weir_training {
     uint64_t steps;                             // needed: how many to make from here
     float (*rate)(void *self, uint64_t step);   // of learning in a step, by weir_runtime_steps(); NULL: as it is
-    // Told behind every step; false ends the training well, with this step. NULL: nobody asks.
+    // Told behind every step, of the number that it had: the first is 0. False ends the training well, with this step,
+    // on all processes. NULL: nobody asks.
     bool (*after)(void *self, uint64_t step, const struct weir_result *result);
     void *self;
 };
 
-// Steps, one after the other, and a checkpoint where one is due. Within `after` the runtime may be read, written and evaluated. `last`, which may be NULL,
+// Steps, one after the other, and a checkpoint where one is due, which is on the disk when this returns. Within `after` the runtime may be read, written and evaluated. `last`, which may be NULL,
 // receives the result of the last step.
 bool weir_runtime_train(struct weir_runtime *runtime, const struct weir_training *training, struct weir_result *last,
                         struct weir_error *error);

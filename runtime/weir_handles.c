@@ -39,6 +39,15 @@ static void *room(const void *made, size_t size, const char *what, const struct 
     return NULL;
 }
 
+bool is_there(const void *object, const char *what, struct weir_error *error)
+{
+    struct error reason = { 0 };
+    if (object)
+        return true;
+    error_set(&reason, "%s is needed, and is NULL, as what a call returns that has failed", what);
+    return tell(error, &reason);
+}
+
 struct weir_profile *wrap_profile(struct profile *profile, const struct error *reason, struct weir_error *error)
 {
     struct weir_profile *handle = room(profile, sizeof *handle, "a profile", reason, error);

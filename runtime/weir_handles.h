@@ -26,6 +26,9 @@ struct weir_simulation {
 // Returns false: `return tell(error, &reason)`.
 bool tell(struct weir_error *error, const struct error *reason);
 
+// Whether what a call needs is not NULL; else code 2, unless an error stands already. `what` is its name in weir.h.
+bool is_there(const void *object, const char *what, struct weir_error *error);
+
 // Puts what was made behind a handle of its own, or frees it; NULL, with the reason, where it is NULL itself.
 struct weir_profile *wrap_profile(struct profile *profile, const struct error *reason, struct weir_error *error);
 struct weir_plan *wrap_plan(struct plan *plan, const struct error *reason, struct weir_error *error);

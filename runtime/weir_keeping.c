@@ -62,7 +62,7 @@ static bool belongs(const struct manifest *was, const struct manifest *now, stru
         return error_set(error, "the checkpoint is of model \"%.100s\", and this run is of \"%.100s\"", was->model,
                          now->model);
     return strcmp(was->data_hash, now->data_hash) == 0
-        || error_set(error, "keeping.data: the checkpoint is of a run on other data");
+        || error_set(error, "keeping.data: the checkpoint is of a run on other data: its word was another one");
 }
 
 static void say_changes(const struct manifest *was, const struct manifest *now,
@@ -71,10 +71,11 @@ static void say_changes(const struct manifest *was, const struct manifest *now,
     char sentence[400];
     if (strcmp(was->plan.hash, now->plan.hash) == 0 && was->plan.flush_every == now->plan.flush_every)
         return;
+    const bool looks_alike = strcmp(was->plan.schedule, now->plan.schedule) == 0 && was->plan.ranks == now->plan.ranks;
     snprintf(sentence, sizeof sentence, "the plan is another one than the checkpoint's (%s on %llu ranks; now %s on"
-             " %llu): the run goes on from the same parameters and optimizer's state, and what follows is not to the bit"
+             " %llu%s): the run goes on from the same parameters and optimizer's state, and what follows is not to the bit"
              " what the old plan would have computed", was->plan.schedule, (unsigned long long)was->plan.ranks,
-             now->plan.schedule, (unsigned long long)now->plan.ranks);
+             now->plan.schedule, (unsigned long long)now->plan.ranks, looks_alike ? ", cut or run again otherwise" : "");
     say(self, sentence);
 }
 
@@ -89,13 +90,18 @@ static void say(void *self, const char *sentence)
         keeping->say(keeping->self, sentence);
 }
 
+uint32_t keeping_kept(const struct weir_keeping *keeping)
+{
+    return keeping->keep > 0 ? keeping->keep : 2;
+}
+
 static bool describe_run(const struct weir_runtime *runtime, struct running_part *part, struct error *error)
 {
     const struct plan *plan = runtime->plan;
     const char *data = runtime->running.keeping->data ? runtime->running.keeping->data : "";
     struct manifest *run = &part->run;
     const struct session_settings settings = running_settings(plan, &runtime->running, NULL);
-    *run = (struct manifest){ .model = plan->model, .steps = 1 };
+    *run = (struct manifest){ .model = plan->model };
     snprintf(run->precision, sizeof run->precision, "%s", precision_name(device_precision(part->device)));
     snprintf(run->optimizer, sizeof run->optimizer, "%s", optimizer_names[plan->holding.optimizer]);
     snprintf(run->rate, sizeof run->rate, "%.9g", (double)settings.optimizer.rate);
@@ -116,7 +122,7 @@ bool keeping_open(const struct weir_runtime *runtime, struct running_part *part,
     const struct weir_keeping *keeping = runtime->running.keeping;
     const struct checkpoints_request request = {
         .settings = { .folder = keeping->folder, .every = keeping->every,
-                      .keep = keeping->keep > 0 ? keeping->keep : 2, .resume = keeping->resume },
+                      .keep = keeping_kept(keeping), .resume = keeping->resume },
         .group = part->group,
         .lasting = runtime->lasting,
         .pipeline = part->pipeline,

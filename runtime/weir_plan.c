@@ -144,6 +144,8 @@ static struct plan *search(const struct weir_planning *planning, const struct pr
 struct weir_plan *weir_partition(const struct weir_profile *profile, const struct weir_planning *planning,
                                  struct weir_error *error)
 {
+    if (!is_there(profile, "profile", error))
+        return NULL;
     static const struct weir_planning nothing;
     planning = planning ? planning : &nothing;
     struct error reason = { 0 };
@@ -178,6 +180,8 @@ struct weir_plan *weir_plan_read(const char *text, size_t length, const char *na
 
 bool weir_plan_save(const struct weir_plan *plan, const char *path, struct weir_error *error)
 {
+    if (!is_there(plan, "plan", error))
+        return false;
     struct text text = { 0 };
     plan_write(plan->plan, &text);
     return save_text(&text, path, error);
@@ -185,6 +189,8 @@ bool weir_plan_save(const struct weir_plan *plan, const char *path, struct weir_
 
 char *weir_plan_document(const struct weir_plan *plan, struct weir_error *error)
 {
+    if (!is_there(plan, "plan", error))
+        return NULL;
     struct text text = { 0 };
     plan_write(plan->plan, &text);
     return hand_text(&text, error);
@@ -192,6 +198,8 @@ char *weir_plan_document(const struct weir_plan *plan, struct weir_error *error)
 
 char *weir_plan_text(const struct weir_plan *plan, struct weir_error *error)
 {
+    if (!is_there(plan, "plan", error))
+        return NULL;
     struct text text = { 0 };
     plan_print(plan->plan, &text);
     return hand_text(&text, error);
@@ -223,12 +231,16 @@ struct weir_stage weir_plan_stage(const struct weir_plan *plan, size_t stage)
 
 bool weir_plan_check(const struct weir_plan *plan, const struct weir_profile *profile, struct weir_error *error)
 {
+    if (!is_there(plan, "plan", error) || !is_there(profile, "profile", error))
+        return false;
     struct error reason = { 0 };
     return plan_evaluate(plan->plan, profile->profile, &reason) || tell(error, &reason);
 }
 
 struct weir_schedule *weir_plan_schedule(const struct weir_plan *plan, struct weir_error *error)
 {
+    if (!is_there(plan, "plan", error))
+        return NULL;
     struct error reason = { 0 };
     struct schedule *schedule = plan_schedule(plan->plan, plan->plan->micro_batches, false, &reason);
     return wrap_schedule(schedule, &reason, error);
@@ -242,6 +254,8 @@ static void tell_explain(void *self, size_t done)
 bool weir_explain(const struct weir_plan *plan, const struct weir_profile *profile,
                   const struct weir_explaining *explaining, struct weir_answer *answer, struct weir_error *error)
 {
+    if (!is_there(plan, "plan", error) || !is_there(profile, "profile", error))
+        return false;
     static const struct weir_explaining usual;
     explaining = explaining ? explaining : &usual;
     struct error reason = { 0 };
@@ -263,6 +277,8 @@ bool weir_explain(const struct weir_plan *plan, const struct weir_profile *profi
 char *weir_second_opinion(const struct weir_plan *plan, const struct weir_profile *profile,
                           const struct weir_watch *watch, struct weir_error *error)
 {
+    if (!is_there(plan, "plan", error) || !is_there(profile, "profile", error))
+        return NULL;
     struct error reason = { 0 };
     struct question question;
     struct second_opinion opinion;
@@ -327,6 +343,8 @@ static bool hand_best(const struct sweep *sweep, struct weir_plan **best, struct
 bool weir_sweep(const struct weir_profile *profile, const struct weir_sweeping *sweeping, struct weir_answer *answer,
                 struct weir_plan **best, struct weir_error *error)
 {
+    if (!is_there(profile, "profile", error))
+        return false;
     static const struct weir_sweeping nothing;
     sweeping = sweeping ? sweeping : &nothing;
     struct error reason = { 0 };

@@ -73,7 +73,7 @@ static bool is_name_taken(const struct weir_layer *layers, size_t layer)
 
 bool are_sound(const struct weir_layer *layers, size_t count, struct error *error)
 {
-    if (count == 0)
+    if (!layers || count == 0)
         return error_set(error, "a model needs at least one layer");
     for (size_t l = 0; l < count; l++) {
         if (!is_sound(&layers[l], l + 1 == count, error))
@@ -147,6 +147,8 @@ struct weir_profile *weir_profile_read(const char *text, size_t length, const ch
 
 bool weir_profile_save(const struct weir_profile *profile, const char *path, struct weir_error *error)
 {
+    if (!is_there(profile, "profile", error))
+        return false;
     struct text text = { 0 };
     profile_write(profile->profile, &text);
     return save_text(&text, path, error);
@@ -154,6 +156,8 @@ bool weir_profile_save(const struct weir_profile *profile, const char *path, str
 
 char *weir_profile_document(const struct weir_profile *profile, struct weir_error *error)
 {
+    if (!is_there(profile, "profile", error))
+        return NULL;
     struct text text = { 0 };
     profile_write(profile->profile, &text);
     return hand_text(&text, error);
@@ -161,6 +165,8 @@ char *weir_profile_document(const struct weir_profile *profile, struct weir_erro
 
 char *weir_profile_text(const struct weir_profile *profile, struct weir_error *error)
 {
+    if (!is_there(profile, "profile", error))
+        return NULL;
     struct text text = { 0 };
     profile_print(profile->profile, &text);
     return hand_text(&text, error);
@@ -168,6 +174,8 @@ char *weir_profile_text(const struct weir_profile *profile, struct weir_error *e
 
 char *weir_profile_lint(const struct weir_profile *profile, struct weir_error *error)
 {
+    if (!is_there(profile, "profile", error))
+        return NULL;
     struct text text = { 0 };
     profile_lint(profile->profile, profile->profile->model, &text);
     return hand_text(&text, error);

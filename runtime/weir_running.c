@@ -70,7 +70,7 @@ bool running_agrees(const struct weir_runtime *runtime, const struct process_gro
     struct agreed agreed[AGREED] = {
         { .what = "running.rate" }, { .what = "running.momentum" }, { .what = "running.beta1" },
         { .what = "running.beta2" }, { .what = "running.epsilon" }, { .what = "running.decay" },
-        { .what = "running.clip" }, { .what = "the plan" }, { .what = "running.runs" }, { .what = "running.update" },
+        { .what = "running.clip" }, { .what = "plan" }, { .what = "running.runs" }, { .what = "running.update" },
         { .what = "running.keeping" },
     };
     for (size_t i = 0; i < NUMBERS; i++)
@@ -79,8 +79,9 @@ bool running_agrees(const struct weir_runtime *runtime, const struct process_gro
         return false;
     snprintf(agreed[NUMBERS + 1].value, AGREED_SIZE, "%u", running->runs);
     snprintf(agreed[NUMBERS + 2].value, AGREED_SIZE, running->update ? "one's own" : "none");
+    snprintf(agreed[NUMBERS + 3].value, AGREED_SIZE, "none");
     if (keeping)
-        snprintf(agreed[NUMBERS + 3].value, AGREED_SIZE, "every %u, keep %u, %s", keeping->every, keeping->keep,
-                 keeping->resume ? "resume" : "anew");
+        snprintf(agreed[NUMBERS + 3].value, AGREED_SIZE, "every %u, keep %u%s", keeping->every, keeping_kept(keeping),
+                 keeping->resume ? ", resume" : "");
     return !group || ranks_agree(group, agreed, AGREED, error);
 }

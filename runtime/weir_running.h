@@ -53,6 +53,9 @@ bool running_agrees(const struct weir_runtime *runtime, const struct process_gro
 struct lasting_model *keeping_lasting(const struct weir_layer *layers, size_t count, enum optimizer_kind optimizer,
                                       struct error *error);
 
+// How many checkpoints stay.
+uint32_t keeping_kept(const struct weir_keeping *keeping);
+
 // Of a part that has its pipeline: goes on from the newest checkpoint where that is asked for.
 bool keeping_open(const struct weir_runtime *runtime, struct running_part *part, struct error *error);
 // After a step: begins a checkpoint where one is due, and hears of those under way.

@@ -1,4 +1,4 @@
-#include <assert.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,21 +55,38 @@ static bool open_part(void *self, struct place *place, struct error *error)
     return part->pipeline && (!runtime->lasting || keeping_open(runtime, part, error));
 }
 
-static bool refuse_options(const struct weir_running *running, struct error *error)
+// Of a number that is 0 where nobody gives it.
+static bool is_number(float number, const char *name, float end, struct error *error)
+{
+    return (isfinite(number) && number >= 0 && number < end)
+        || error_set(error, "running.%s: %g is not %s", name, (double)number,
+                     end < 2 ? "from 0 to below 1" : "a number of 0 or more");
+}
+
+static bool refuse_options(const struct weir_running *running, const struct plan *plan, struct error *error)
 {
     const struct weir_keeping *keeping = running->keeping;
-    if (!(running->clip >= 0))
-        return error_set(error, "running.clip: %g is no norm", (double)running->clip);
+    const uint64_t states = optimizer_copies(plan->holding.optimizer);
+    if (!is_number(running->rate, "rate", INFINITY, error) || !is_number(running->momentum, "momentum", 1, error)
+        || !is_number(running->beta1, "beta1", 1, error) || !is_number(running->beta2, "beta2", 1, error)
+        || !is_number(running->epsilon, "epsilon", INFINITY, error)
+        || !is_number(running->decay, "decay", INFINITY, error) || !is_number(running->clip, "clip", INFINITY, error))
+        return false;
+    if (running->update && running->states > states)
+        return error_set(error, "running.states: %u floats of each parameter are to be kept, and the plan's optimizer"
+                         " %s keeps %llu: plan with \"momentum\" for one, \"adamw\" for two", running->states,
+                         optimizer_names[plan->holding.optimizer], (unsigned long long)states);
     return !keeping || keeping->folder || error_set(error, "keeping.folder is needed");
 }
 
 static bool open_runtime(struct weir_runtime *runtime, struct error *error)
 {
     const struct weir_running *running = &runtime->running;
-    if (!are_sound(runtime->layers, runtime->layer_count, error) || !refuse_options(running, error)
+    if (!are_sound(runtime->layers, runtime->layer_count, error) || !refuse_options(running, runtime->plan, error)
         || !launch_from_environment(&runtime->launch, error))
         return false;
     const struct places_request request = { .ranks = runtime->plan->ranks, .named = "running.device",
+                                            .deadline_ns = running->deadline_ns,
                                             .device = running_device(running, runtime->launch.ranks) };
     if (running->keeping)
         runtime->lasting = keeping_lasting(runtime->layers, runtime->layer_count, runtime->plan->holding.optimizer,
@@ -97,6 +114,8 @@ static struct weir_running running_of(const struct weir_running *given)
 struct weir_runtime *weir_runtime_create(const struct weir_plan *plan, const struct weir_layer *layers, size_t count,
                                          const struct weir_running *running, struct weir_error *error)
 {
+    if (!is_there(plan, "plan", error))
+        return NULL;
     struct error reason = { 0 };
     struct weir_runtime *runtime = calloc(1, sizeof *runtime);
     bool good = runtime || error_no_memory(&reason, "a runtime");
@@ -166,6 +185,8 @@ static uint64_t allocated_bytes(const struct weir_runtime *runtime)
 
 bool weir_runtime_step(struct weir_runtime *runtime, struct weir_result *result, struct weir_error *error)
 {
+    if (!is_there(runtime, "runtime", error))
+        return false;
     struct error reason = { 0 };
     if (!places_do(runtime->places, step_part, runtime, &reason))
         return tell(error, &reason);
@@ -194,6 +215,8 @@ static bool save_part(void *self, struct place *place, struct error *error)
 
 bool weir_runtime_save(struct weir_runtime *runtime, struct weir_error *error)
 {
+    if (!is_there(runtime, "runtime", error))
+        return false;
     struct error reason = { 0 };
     if (!runtime->lasting)
         error_set(&reason, "running.keeping is needed for checkpoints");
@@ -210,27 +233,64 @@ void weir_runtime_set_rate(struct weir_runtime *runtime, float rate)
         session_set_rate(runtime->parts[i].pipeline->session, rate);
 }
 
+static bool wait_part(void *self, struct place *place, struct error *error)
+{
+    struct running_part *part = part_at(self, place);
+    return !part->checkpoints || checkpoints_wait(part->checkpoints, error);
+}
+
+// One who wants to end does so for all processes. False where one of them has failed meanwhile.
+static bool ask_to_end(const struct weir_runtime *runtime, bool *goes_on, struct error *error)
+{
+    const struct process_group *group = runtime->launch.ranks > 1 ? first_part(runtime)->group : NULL;
+    const bool own = *goes_on;
+    if (!group)
+        return true;
+    bool *all = calloc(group->ranks, sizeof *all);
+    const bool good = (all || error_no_memory(error, "what ranks ask each other"))
+                   && group->all_gather(group->self, &own, sizeof own, all, error);
+    for (uint32_t rank = 0; good && rank < group->ranks; rank++)
+        *goes_on &= all[rank];
+    free(all);
+    return good;
+}
+
+static bool is_rate(float rate)
+{
+    return isfinite(rate) && rate >= 0;
+}
+
 bool weir_runtime_train(struct weir_runtime *runtime, const struct weir_training *training, struct weir_result *last,
                         struct weir_error *error)
 {
-    struct error missing = { 0 };
+    struct error reason = { 0 };
     struct weir_result result;
     bool goes_on = true;
+    if (!is_there(runtime, "runtime", error))
+        return false;
     if (!training || training->steps == 0) {
-        error_set(&missing, "training.steps is needed: 1 or more");
-        return tell(error, &missing);
+        error_set(&reason, "training.steps is needed: 1 or more");
+        return tell(error, &reason);
     }
     for (uint64_t i = 0; goes_on && i < training->steps; i++) {
         const uint64_t step = weir_runtime_steps(runtime);
+        const float rate = training->rate ? training->rate(training->self, step) : 0;
+        if (!is_rate(rate)) {
+            error_set(&reason, "training.rate: of step %llu it is %g, which is no learning rate",
+                      (unsigned long long)step, (double)rate);
+            return tell(error, &reason);
+        }
         if (training->rate)
-            weir_runtime_set_rate(runtime, training->rate(training->self, step));
+            weir_runtime_set_rate(runtime, rate);
         if (!weir_runtime_step(runtime, &result, error))
             return false;
         if (last)
             *last = result;
         goes_on = !training->after || training->after(training->self, step, &result);
+        if (training->after && !ask_to_end(runtime, &goes_on, &reason))
+            return tell(error, &reason);
     }
-    return true;
+    return places_do(runtime->places, wait_part, runtime, &reason) || tell(error, &reason);
 }
 
 // --- what all places do together ---------------------------------------------------------------
@@ -276,6 +336,8 @@ static bool evaluate_part(void *self, struct place *place, struct error *error)
 bool weir_runtime_evaluate(const struct weir_runtime *runtime, uint64_t step, uint32_t micro_batches, float *losses,
                            struct weir_error *error)
 {
+    if (!is_there(runtime, "runtime", error) || !is_there(losses, "losses", error))
+        return false;
     struct error reason = { 0 };
     struct evaluating evaluating = { runtime, step, micro_batches, losses };
     return places_do(runtime->places, evaluate_part, &evaluating, &reason) || tell(error, &reason);
@@ -306,6 +368,8 @@ static bool trace_part(void *self, struct place *place, struct error *error)
 
 char *weir_runtime_trace(const struct weir_runtime *runtime, struct weir_error *error)
 {
+    if (!is_there(runtime, "runtime", error))
+        return NULL;
     struct error reason = { 0 };
     struct tracing tracing = { .runtime = runtime };
     char *trace = NULL;
@@ -324,6 +388,12 @@ struct transfer {
     const void *from;
 };
 
+static bool has_layer(const struct weir_runtime *runtime, uint32_t layer, struct error *error)
+{
+    return layer < runtime->layer_count
+        || error_set(error, "layer: there is no layer %u of a runtime's %zu", layer, runtime->layer_count);
+}
+
 static bool read_part(void *self, struct place *place, struct error *error)
 {
     const struct transfer *transfer = self;
@@ -338,10 +408,11 @@ static bool read_part(void *self, struct place *place, struct error *error)
 bool weir_runtime_read(const struct weir_runtime *runtime, uint32_t layer, void *parameters,
                        struct weir_error *error)
 {
+    if (!is_there(runtime, "runtime", error) || !is_there(parameters, "parameters", error))
+        return false;
     struct error reason = { 0 };
     struct transfer transfer = { .runtime = runtime, .layer = layer, .into = parameters };
-    assert(layer < runtime->layer_count);
-    return places_do(runtime->places, read_part, &transfer, &reason) || tell(error, &reason);
+    return (has_layer(runtime, layer, &reason) && places_do(runtime->places, read_part, &transfer, &reason)) || tell(error, &reason);
 }
 
 static bool write_part(void *self, struct place *place, struct error *error)
@@ -352,14 +423,17 @@ static bool write_part(void *self, struct place *place, struct error *error)
 
 bool weir_runtime_write(struct weir_runtime *runtime, uint32_t layer, const void *parameters, struct weir_error *error)
 {
+    if (!is_there(runtime, "runtime", error) || !is_there(parameters, "parameters", error))
+        return false;
     struct error reason = { 0 };
     struct transfer transfer = { .runtime = runtime, .layer = layer, .from = parameters };
-    assert(layer < runtime->layer_count);
-    return places_do(runtime->places, write_part, &transfer, &reason) || tell(error, &reason);
+    return (has_layer(runtime, layer, &reason) && places_do(runtime->places, write_part, &transfer, &reason)) || tell(error, &reason);
 }
 
 bool weir_runtime_find(const struct weir_runtime *runtime, const char *name, uint32_t *layer, struct weir_error *error)
 {
+    if (!is_there(runtime, "runtime", error) || !is_there(name, "name", error))
+        return false;
     struct error reason = { 0 };
     for (uint32_t l = 0; l < runtime->layer_count; l++) {
         if (strcmp(runtime->layers[l].name, name) == 0) {
@@ -387,13 +461,16 @@ static bool judge(const struct verification *found, struct error *error)
 bool weir_verify(const struct weir_plan *plan, const struct weir_layer *layers, size_t count,
                  const struct weir_running *given, uint32_t steps, struct weir_error *error)
 {
+    if (!is_there(plan, "plan", error))
+        return false;
     const struct weir_running running = running_of(given);
     struct running_optimizer own = { layers, running.update, running.self };
     struct error reason = { 0 };
     struct verification found = { 0 };
     struct verify_layers what = { .plan = plan->plan, .ours = layers, .theirs = layers, .layer_count = count,
                                   .settings = running_settings(plan->plan, &running, &own), .steps = steps };
-    bool good = (steps > 0 || error_set(&reason, "steps is needed: 1 or more")) && are_sound(layers, count, &reason);
+    bool good = (steps > 0 || error_set(&reason, "steps is needed: 1 or more")) && are_sound(layers, count, &reason)
+             && refuse_options(&running, plan->plan, &reason);
     what.device = good ? device_open("cpu", &reason) : NULL;
     good = what.device && verify_layers(&what, &found, &reason) && judge(&found, &reason);
     device_close(what.device);

@@ -66,6 +66,8 @@ struct weir_schedule *weir_schedule_load(const char *path, struct weir_error *er
 
 bool weir_schedule_save(const struct weir_schedule *schedule, const char *path, struct weir_error *error)
 {
+    if (!is_there(schedule, "schedule", error))
+        return false;
     struct text text = { 0 };
     schedule_write(schedule->schedule, &text);
     return save_text(&text, path, error);
@@ -73,6 +75,8 @@ bool weir_schedule_save(const struct weir_schedule *schedule, const char *path, 
 
 char *weir_schedule_document(const struct weir_schedule *schedule, struct weir_error *error)
 {
+    if (!is_there(schedule, "schedule", error))
+        return NULL;
     struct text text = { 0 };
     schedule_write(schedule->schedule, &text);
     return hand_text(&text, error);
@@ -107,6 +111,8 @@ static bool write_csv(const struct schedule *schedule, const struct weir_csv *cs
 
 char *weir_schedule_csv(const struct weir_schedule *schedule, const struct weir_csv *csv, struct weir_error *error)
 {
+    if (!is_there(schedule, "schedule", error))
+        return NULL;
     static const struct weir_csv usual;
     struct error reason = { 0 };
     struct text text = { 0 };
@@ -152,6 +158,8 @@ static bool check(const struct schedule *schedule, const struct weir_checking *c
 char *weir_schedule_check(const struct weir_schedule *schedule, const struct weir_checking *checking,
                           struct weir_error *error)
 {
+    if (!is_there(schedule, "schedule", error))
+        return NULL;
     static const struct weir_checking usual;
     struct error reason = { 0 };
     struct text text = { 0 };

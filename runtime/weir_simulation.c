@@ -33,6 +33,8 @@ static struct weir_simulation *finish(struct weir_simulation *simulation, bool g
 
 struct weir_simulation *weir_plan_simulate(const struct weir_plan *plan, struct weir_error *error)
 {
+    if (!is_there(plan, "plan", error))
+        return NULL;
     struct error reason = { 0 };
     struct weir_simulation *simulation = create(&reason);
     const bool good = simulation && priced_of_plan(plan->plan, true, &simulation->priced, &reason);
@@ -42,6 +44,8 @@ struct weir_simulation *weir_plan_simulate(const struct weir_plan *plan, struct 
 struct weir_simulation *weir_schedule_simulate(const struct weir_schedule *schedule, const struct weir_pricing *pricing,
                                                struct weir_error *error)
 {
+    if (!is_there(schedule, "schedule", error))
+        return NULL;
     struct error reason = { 0 };
     struct weir_simulation *simulation = create(&reason);
     const bool good = simulation && price_times(schedule->schedule, pricing, &simulation->priced, &reason);
@@ -61,6 +65,8 @@ void weir_simulation_free(struct weir_simulation *simulation)
 
 char *weir_simulation_document(const struct weir_simulation *simulation, struct weir_error *error)
 {
+    if (!is_there(simulation, "simulation", error))
+        return NULL;
     struct text text = { 0 };
     simulation_write(&simulation->simulation, simulation->priced.schedule, &text);
     return hand_text(&text, error);
@@ -68,6 +74,8 @@ char *weir_simulation_document(const struct weir_simulation *simulation, struct 
 
 char *weir_simulation_text(const struct weir_simulation *simulation, struct weir_error *error)
 {
+    if (!is_there(simulation, "simulation", error))
+        return NULL;
     const struct priced *priced = &simulation->priced;
     const struct simulation_shown shown = { &simulation->simulation, priced->schedule, priced->unit_ns,
                                             priced->steady_ns, priced->capacity_bytes };
@@ -123,6 +131,8 @@ static bool draw(const struct weir_simulation *of, const struct weir_drawing *dr
 char *weir_simulation_draw(const struct weir_simulation *simulation, const struct weir_drawing *drawing,
                            struct weir_error *error)
 {
+    if (!is_there(simulation, "simulation", error))
+        return NULL;
     static const struct weir_drawing usual;
     drawing = drawing ? drawing : &usual;
     struct error reason = { 0 };

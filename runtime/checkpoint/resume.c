@@ -160,8 +160,11 @@ static bool try_checkpoint(const struct resume_request *request, uint64_t step, 
              && share_manifest(request, checkpoint, &manifest, &damaged, error)
              && (!manifest || is_of_this_run(request, manifest, checkpoint, error));
     if (good && manifest && load_layers(request, manifest, checkpoint, &damaged, &trouble)) {
-        say(request, "goes on from %.300s, step %llu of %llu", checkpoint, (unsigned long long)manifest->step,
-            (unsigned long long)request->run->steps);
+        if (request->run->steps > 0)
+            say(request, "goes on from %.300s, step %llu of %llu", checkpoint, (unsigned long long)manifest->step,
+                (unsigned long long)request->run->steps);
+        else
+            say(request, "goes on from %.300s, step %llu", checkpoint, (unsigned long long)manifest->step);
         if (is_first(request))
             request->rules->say_changes(manifest, request->run, request->say, request->self);
         say_merged(request, manifest);

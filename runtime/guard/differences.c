@@ -81,9 +81,10 @@ static bool part_agrees(const struct differing *differing, const struct part *pa
             return true;
     }
     return error_set_kind(error, ERROR_ANSWER, "%s computes a gradient of %s %zu to %zu that is not forward's: along"
-                          " its signs it sums up to %.4g, and differences of %s to %.4g", name,
+                          " its signs it sums up to %.4g, and differences of %s to %.4g%s", name,
                           place_names[part->place], part->first, part->end - 1, claimed,
-                          differing->output_gradient ? "forward's output" : "the loss", found);
+                          differing->output_gradient ? "forward's output" : "the loss", found,
+                          differing->output_gradient ? "" : " (guarding.loss_share: of which part of the loss it is)");
 }
 
 static double root_mean_square(const float *numbers, size_t count)

@@ -229,7 +229,7 @@ static bool await_exchange(struct control *control, struct error *error)
 
 static bool wrong_bytes(const struct control *control, uint64_t expected, uint64_t came, struct error *error)
 {
-    return error_set_kind(error, ERROR_MACHINE, "rank %u expects %llu bytes where all ranks meet, and gets %llu",
+    return error_set_kind(error, ERROR_MACHINE, "rank %u expects %llu bytes where all ranks meet, and gets %llu: ranks do other things, or not in one order",
                           control->launch.rank, (unsigned long long)expected, (unsigned long long)came);
 }
 

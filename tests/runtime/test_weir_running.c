@@ -99,7 +99,7 @@ static void gradients_are_clipped_as_in_a_plain_loop(void **state)
     }
     weir_runtime_free(runtime);
     assert_null(weir_runtime_create(plan, plain.layers, LAYERS, &(struct weir_running){ .clip = -1 }, &error));
-    assert_error(error, "running.clip: -1 is no norm");
+    assert_error(error, "running.clip: -1 is not a number of 0 or more");
     weir_plan_free(plan);
     error = (struct weir_error){ 0 };
     plan = plan_of(plain.layers, "pipedream");
@@ -468,16 +468,22 @@ static void each_rank_may_have_a_device(void **state)
     }
 }
 
-// A process that is a rank of two; it writes what it has seen, or why not.
-static int be_rank(uint32_t rank, const struct weir_plan *plan, const struct weir_layer *layers,
-                   const struct weir_running *running, struct seen *seen)
+// This process, of two.
+static void become_rank(uint32_t rank)
 {
     char number[2] = { (char)('0' + rank), '\0' }, place[300];
-    struct weir_error error = { 0 };
     snprintf(place, sizeof place, "%s/meet", folder);
     setenv("WEIR_RANK", number, 1);
     setenv("WEIR_RANKS", "2", 1);
     setenv("WEIR_RENDEZVOUS", place, 1);
+}
+
+// A process that is a rank of two; it writes what it has seen, or why not.
+static int be_rank(uint32_t rank, const struct weir_plan *plan, const struct weir_layer *layers,
+                   const struct weir_running *running, struct seen *seen)
+{
+    struct weir_error error = { 0 };
+    become_rank(rank);
     const bool good = look(plan, layers, running, seen, &error);
     if (!good)
         fprintf(stderr, "%s\n", error.text);
@@ -536,6 +542,139 @@ static void each_rank_may_be_a_process(void **state)
     weir_plan_free(plan);
 }
 
+// --- what is refused -----------------------------------------------------------------------------
+
+static void an_object_that_failed_is_refused(void **state)
+{
+    (void)state;
+    struct weir_layer layers[LAYERS];
+    struct weir_error error = { 0 };
+    fill(layers);
+    assert_null(weir_partition(NULL, NULL, &error));
+    assert_int_equal(error.code, 2);
+    assert_error(error, "profile is needed, and is NULL, as what a call returns that has failed");
+    assert_null(weir_runtime_create(NULL, layers, LAYERS, NULL, &error));  // the first error stays
+    assert_false(weir_runtime_step(NULL, NULL, &error));
+    assert_false(weir_runtime_train(NULL, NULL, NULL, &error));
+    assert_false(weir_verify(NULL, layers, LAYERS, NULL, 1, &error));
+    assert_null(weir_plan_text(NULL, &error));
+    assert_null(weir_plan_simulate(NULL, &error));
+    assert_error(error, "profile is needed, and is NULL, as what a call returns that has failed");
+    error = (struct weir_error){ 0 };
+    assert_false(weir_layers_check(NULL, 6, NULL, &error));
+    assert_error(error, "a model needs at least one layer");
+}
+
+static float no_rate(void *self, uint64_t step)
+{
+    (void)self;
+    return step == 1 ? NAN : 0.01f;
+}
+
+static void numbers_without_a_meaning_are_refused(void **state)
+{
+    (void)state;
+    static const struct { struct weir_running running; const char *sentence; } wrong[] = {
+        { { .rate = -1 }, "running.rate: -1 is not a number of 0 or more" },
+        { { .rate = INFINITY }, "running.rate: inf is not a number of 0 or more" },
+        { { .momentum = 2 }, "running.momentum: 2 is not from 0 to below 1" },
+        { { .beta1 = 5 }, "running.beta1: 5 is not from 0 to below 1" },
+        { { .beta2 = 1 }, "running.beta2: 1 is not from 0 to below 1" },
+        { { .epsilon = -1 }, "running.epsilon: -1 is not a number of 0 or more" },
+        { { .decay = NAN }, "running.decay: nan is not a number of 0 or more" },
+        { { .update = own_update, .states = 1 }, "running.states: 1 floats of each parameter are to be kept, and the"
+          " plan's optimizer sgd keeps 0: plan with \"momentum\" for one, \"adamw\" for two" },
+    };
+    struct weir_layer layers[LAYERS];
+    struct weir_error error = { 0 };
+    fill(layers);
+    struct weir_plan *plan = plan_of(layers, "1f1b");
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        error = (struct weir_error){ 0 };
+        assert_null(weir_runtime_create(plan, layers, LAYERS, &wrong[i].running, &error));
+        assert_error(error, wrong[i].sentence);
+        error = (struct weir_error){ 0 };
+        assert_false(weir_verify(plan, layers, LAYERS, &wrong[i].running, 1, &error));
+        assert_error(error, wrong[i].sentence);
+    }
+    error = (struct weir_error){ 0 };
+    struct weir_runtime *runtime = weir_runtime_create(plan, layers, LAYERS, NULL, &error);
+    assert_good(runtime, error);
+    const struct weir_training training = { .steps = 3, .rate = no_rate };
+    assert_false(weir_runtime_train(runtime, &training, NULL, &error));
+    assert_error(error, "training.rate: of step 1 it is nan, which is no learning rate");
+    float parameter = 0;
+    error = (struct weir_error){ 0 };
+    assert_false(weir_runtime_read(runtime, LAYERS, &parameter, &error));
+    assert_error(error, "layer: there is no layer 5 of a runtime's 5");
+    error = (struct weir_error){ 0 };
+    assert_false(weir_runtime_write(runtime, 99, &parameter, &error));
+    assert_int_equal(error.code, 2);
+    error = (struct weir_error){ 0 };
+    assert_false(weir_runtime_evaluate(runtime, 1, 1, NULL, &error));
+    assert_error(error, "losses is needed, and is NULL, as what a call returns that has failed");
+    weir_runtime_free(runtime);
+    weir_plan_free(plan);
+}
+
+static void training_ends_with_its_checkpoints_written(void **state)
+{
+    (void)state;
+    struct weir_layer layers[LAYERS];
+    struct weir_error error = { 0 };
+    fill_changing(layers);
+    struct weir_plan *plan = plan_for(layers, (struct weir_planning){ .schedule = "1f1b", .optimizer = "adamw" });
+    for (int trial = 0; trial < 10; trial++) {
+        empty_folder();
+        struct weir_runtime *runtime = open_kept(plan, layers, (struct weir_keeping){ .every = 2 }, &error);
+        assert_good(runtime, error);
+        assert_good(weir_runtime_train(runtime, &(struct weir_training){ .steps = 4 }, NULL, &error), error);
+        weir_runtime_free(runtime);
+        assert_true(exists("step-4/manifest.json"));
+    }
+    weir_plan_free(plan);
+}
+
+// A rank that ends in the middle of what is done behind a step.
+static bool lose_rank_0(void *self, uint64_t step, const struct weir_result *result)
+{
+    const struct weir_runtime *runtime = self;
+    struct weir_error error = { 0 };
+    uint32_t ranks;
+    float losses[4];
+    (void)result;
+    if (step == 1 && weir_runtime_process(runtime, &ranks) == 0)
+        _exit(0);
+    return weir_runtime_evaluate(runtime, 100, 4, losses, &error);
+}
+
+static void a_rank_lost_behind_a_step_is_no_good_end(void **state)
+{
+    (void)state;
+    struct weir_layer layers[LAYERS];
+    pid_t ranks[2];
+    fill_changing(layers);
+    empty_folder();
+    struct weir_plan *plan = plan_for(layers, (struct weir_planning){ .schedule = "1f1b", .optimizer = "adamw" });
+    fflush(NULL);
+    for (uint32_t rank = 0; rank < 2; rank++) {
+        ranks[rank] = fork();
+        assert_true(ranks[rank] >= 0);
+        if (ranks[rank] > 0)
+            continue;
+        struct weir_error error = { 0 };
+        become_rank(rank);
+        struct weir_runtime *runtime = weir_runtime_create(plan, layers, LAYERS, NULL, &error);
+        const struct weir_training training = { .steps = 4, .after = lose_rank_0, .self = runtime };
+        _exit(runtime && !weir_runtime_train(runtime, &training, NULL, &error) && error.code == 3 ? 5 : 1);
+    }
+    int status;
+    assert_int_equal(waitpid(ranks[0], &status, 0), ranks[0]);
+    assert_int_equal(waitpid(ranks[1], &status, 0), ranks[1]);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 5);
+    weir_plan_free(plan);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -549,6 +688,10 @@ int main(void)
         cmocka_unit_test(tensors_are_kept_by_their_names),
         cmocka_unit_test(each_rank_may_have_a_device),
         cmocka_unit_test(each_rank_may_be_a_process),
+        cmocka_unit_test(an_object_that_failed_is_refused),
+        cmocka_unit_test(numbers_without_a_meaning_are_refused),
+        cmocka_unit_test(training_ends_with_its_checkpoints_written),
+        cmocka_unit_test(a_rank_lost_behind_a_step_is_no_good_end),
     };
     return cmocka_run_group_tests_name("weir.h, running", tests, make_folder, remove_folder);
 }
