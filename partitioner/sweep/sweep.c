@@ -105,13 +105,11 @@ static bool add_schedule(struct listing *listing, const struct generator *genera
     return good;
 }
 
-// Whether the engine that is asked for runs it, if one is; an order that is searched for is no plan that one could run.
+// Whether the engine that is asked for runs it, if one is. An order has to be found first (sweep_order.c).
 static bool is_asked_for(const struct sweep_request *request, const struct generator *generator, struct error *error)
 {
-    if (!request->engine)
+    if (!request->engine || generator == &searched)
         return true;
-    if (generator == &searched)
-        return error_set(error, "a sweep makes no plan of the order that it searched for");
     return engine_runs_generator(request->engine, generator, error);
 }
 
@@ -135,7 +133,7 @@ static bool list_rows(struct listing *listing)
         if (!is_mere_no(&why, listing->error) || (is_wanted && !add_schedule(listing, generator)))
             return false;
     }
-    return request->engine || add_schedule(listing, &searched);
+    return add_schedule(listing, &searched);
 }
 
 // --- all rows, by several threads ---------------------------------------------------------

@@ -77,12 +77,12 @@ struct sweep_row {
     enum sweep_class class;
     uint32_t ranks, chunks, micro_batches;
     struct sweep_found found;
-    bool only_simulated;       // Weir runs no such plan (schedules/engines.h), nor an order that was searched for
+    bool only_simulated;       // Weir runs no such plan (schedules/engines.h), or none was found for the order
     bool is_on_front;          // no row of its class is at least as good in time and bytes, and better in one
     bool is_best;              // the quickest of its class, per micro-batch
     bool is_best_of_m;         // the same of those with as many micro-batches: per iteration
     char reason[320];          // why not, in a few words
-    struct plan *plan;         // NULL where there is none, and of `search`
+    struct plan *plan;         // NULL where there is none
 };
 
 struct sweep {

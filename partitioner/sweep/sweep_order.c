@@ -5,7 +5,8 @@
 //     2                    on a V        cuts of zb-v, v-half or v-min, the first that fits
 //
 // The search counts what micro-batches keep, but no buffers of messages; where the
-// slab of what it found is too large it is asked again with so much less.
+// slab of what it found is too large it is asked again with so much less. For the order that was found, a plan is then
+// made, which may cut otherwise.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 #include "partitioner/cost/stage_cost.h"
 #include "partitioner/plan_search.h"
 #include "partitioner/sweep/sweep.h"
+#include "schedules/given_order.h"
 #include "schedules/lower.h"
 #include "schedules/search/order_search.h"
 
@@ -142,6 +144,12 @@ static uint64_t least_memory(const struct plan *plan)
     return least;
 }
 
+static void refuse(struct sweep_row *row, const char *reason)
+{
+    row->found = (struct sweep_found){ .outcome = SWEEP_REFUSED };
+    snprintf(row->reason, sizeof row->reason, "%.*s", (int)sizeof row->reason - 1, reason);
+}
+
 // An order whose slabs fit, if a few trials find one.
 static bool fit_order(struct ordered *ordered, struct sweep_row *row, struct error *error)
 {
@@ -149,8 +157,7 @@ static bool fit_order(struct ordered *ordered, struct sweep_row *row, struct err
     for (int trial = 0; trial < MOST_TRIALS; trial++) {
         struct error why = { 0 };
         if (!find_order(ordered, memory, &why)) {
-            row->found.outcome = SWEEP_REFUSED;
-            snprintf(row->reason, sizeof row->reason, "%.*s", (int)sizeof row->reason - 1, why.text);
+            refuse(row, why.text);
             return why.kind != ERROR_MACHINE || error_set_kind(error, why.kind, "%s", why.text);
         }
         if (!measure_slabs(ordered, row, error))
@@ -173,6 +180,33 @@ static bool note_time(const struct ordered *ordered, struct sweep_row *row, stru
     return true;
 }
 
+// The plan for the order. Where there is none, the row stays what was simulated, unless somebody is to run it.
+static bool plan_order(const struct ordered *ordered, struct sweep_row *row, struct error *error)
+{
+    struct error why = { 0 };
+    struct sweep_row planned = *row;
+    struct search_request search = sweep_search_of(ordered->request, row);
+    struct schedule *given = given_order(ordered->lowered, &why);
+    const struct engine *engine = ordered->request->engine;
+    if (!given || (engine && !engine->runs(given, &why))) {
+        schedule_free(given);
+        if (engine)
+            refuse(row, why.text);
+        return why.kind != ERROR_MACHINE || error_set_kind(error, why.kind, "%s", why.text);
+    }
+    search.schedule = given->name;
+    search.given = given;
+    const bool good = sweep_plan_row(&search, plan_search, &planned, error);
+    schedule_free(given);
+    if (good && planned.plan) {
+        *row = planned;
+        row->only_simulated = false;
+    } else if (good && engine) {
+        refuse(row, planned.reason);
+    }
+    return good;
+}
+
 bool sweep_order_row(const struct sweep_request *request, struct sweep_row *row, struct error *error)
 {
     if (row->chunks > 2) {
@@ -186,7 +220,7 @@ bool sweep_order_row(const struct sweep_request *request, struct sweep_row *row,
     struct ordered ordered = { .request = request, .plan = plan };
     bool good = begin(&ordered, error) && fit_order(&ordered, row, error);
     if (good && row->found.outcome == SWEEP_PLANNED)
-        good = note_time(&ordered, row, error);
+        good = note_time(&ordered, row, error) && plan_order(&ordered, row, error);
     else
         row->found.peak_bytes = 0;
     clear(&ordered);

@@ -81,7 +81,7 @@ static void explain_only_simulated(const struct sweep *sweep, struct text *text)
         text_add(text, "x simulated, but not run: %s passes sequences in parts, which the layers must be able to take.\n",
                  in_parts);
     if (is_any_searched)
-        text_add(text, "x simulated, but not run: a sweep makes no plan of the order that it searched for.\n");
+        text_add(text, "x simulated, but not run: no plan was found for the order that was searched for.\n");
 }
 
 static void name_row(const struct sweep_row *row, struct text *text)

@@ -19,7 +19,7 @@ simulated=$(weir simulate plan.json --json | sed -n 's/.*"iteration_ns": \([0-9]
 
 echo "# what is suggested, and written, can be run"
 weir sweep profile.json --cluster '4 devices, 16MiB, 10GB/s 10us' --optimizer sgd --schedules 1f1b,seq1f1b,search --micro-batches 4 --chunks 1 --plan runs.json | tail -4
-grep -o '"schedule": "1f1b"' runs.json
+grep -o '"name": "search"' runs.json
 
 echo "# the same bytes with one thread and with three"
 few="--optimizer sgd --schedules 1f1b,zb-v,hanayo --micro-batches 4,8"
@@ -47,8 +47,14 @@ weir sweep profile.json --cluster "$cluster" --window 2 2>&1; echo "exit $?"
 echo "# only what an engine runs"
 weir sweep profile.json --cluster "$cluster" --optimizer sgd --micro-batches 4 --for pytorch --csv | cut -d, -f1 | sort -u | paste -sd' '
 weir sweep profile.json --cluster "$cluster" --optimizer sgd --micro-batches 4 --for threads --csv | cut -d, -f1 | sort -u | paste -sd' '
-for schedules in 1f1b,chimera search; do
+for schedules in 1f1b,chimera; do
     weir sweep profile.json --cluster "$cluster" --schedules $schedules --micro-batches 4 --for pytorch 2>&1
     echo "exit $?"
 done
 weir sweep profile.json --cluster "$cluster" --for megaphone 2>&1 | head -1
+
+echo "# the plan of an order that was searched for, run"
+weir profile "gpt-nano,width=16,blocks=3,heads=2,sequence=8,micro_batch=2" -o nano.json >/dev/null
+weir sweep nano.json --cluster '2 devices, 1GiB, 10GB/s 1us' --schedules search --micro-batches 5 --chunks 1,2 --plan found.json >/dev/null
+grep -c '"actions"' found.json
+weir verify found.json | tail -n 1
