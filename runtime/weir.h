@@ -516,7 +516,7 @@ struct weir_running {
     uint32_t runs;         // asynchronous schedules: a step runs this many times the plan's micro-batches; usual: 1
     uint64_t deadline_ns;  // of one wait for another rank; usual: ten minutes in a step, five elsewhere
     bool pin;              // each rank's thread to a core of its own
-    // "cpu", "cuda", "cuda:1"; or one for each rank, "cuda:0,cuda:1", "cuda:all" (one process then). Usual: "cpu"; of
+    // That computes in floats: "cpu", "cuda", "cuda:1"; or one for each rank, "cuda:0,cuda:1", "cuda:all" (one process then). Usual: "cpu"; of
     // several processes "cpu:queued", which has messages between processes.
     const char *device;
     const struct weir_keeping *keeping;  // NULL: nothing is kept

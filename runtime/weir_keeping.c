@@ -144,10 +144,9 @@ static bool is_worth(const struct running_part *part)
     return isfinite(session_last(part->pipeline->session)->loss);
 }
 
-bool keeping_step(const struct weir_runtime *runtime, struct running_part *part, struct error *error)
+bool keeping_step(struct running_part *part, struct error *error)
 {
     const struct session *session = part->pipeline->session;
-    (void)runtime;
     return !is_worth(part)
         || checkpoints_pass(part->checkpoints, session_steps(session), session_steps(session),
                             session_last(session)->loss, error);

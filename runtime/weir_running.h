@@ -59,7 +59,7 @@ uint32_t keeping_kept(const struct weir_keeping *keeping);
 // Of a part that has its pipeline: goes on from the newest checkpoint where that is asked for.
 bool keeping_open(const struct weir_runtime *runtime, struct running_part *part, struct error *error);
 // After a step: begins a checkpoint where one is due, and hears of those under way.
-bool keeping_step(const struct weir_runtime *runtime, struct running_part *part, struct error *error);
+bool keeping_step(struct running_part *part, struct error *error);
 bool keeping_save(const struct weir_runtime *runtime, struct running_part *part, struct error *error);
 void keeping_close(struct running_part *part);
 

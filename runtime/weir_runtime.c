@@ -45,6 +45,9 @@ static bool open_part(void *self, struct place *place, struct error *error)
     part->device = device_open(place->device, error);
     if (!part->device)
         return false;
+    if (device_precision(part->device) != PRECISION_FP32)
+        return error_set(error, "running.device: %s computes in %s, and layers of one's own in floats", place->device,
+                         precision_name(device_precision(part->device)));
     if (is_own_of(part->device)) {
         part->queued = queued_layers_create(runtime->layers, runtime->layer_count, error);
         if (!part->queued)
@@ -169,10 +172,8 @@ uint32_t weir_runtime_process(const struct weir_runtime *runtime, uint32_t *proc
 
 static bool step_part(void *self, struct place *place, struct error *error)
 {
-    const struct weir_runtime *runtime = self;
-    struct running_part *part = part_at(runtime, place);
-    return session_step(part->pipeline->session, error)
-        && (!part->checkpoints || keeping_step(runtime, part, error));
+    struct running_part *part = part_at(self, place);
+    return session_step(part->pipeline->session, error) && (!part->checkpoints || keeping_step(part, error));
 }
 
 static uint64_t allocated_bytes(const struct weir_runtime *runtime)

@@ -62,10 +62,9 @@ static bool share_manifest(const struct resume_request *request, const char *che
     size_t length = 0;
     char *text = is_first(request) ? run_folder_manifest(checkpoint, &length, path, damaged) : NULL;
     *manifest = text ? manifest_read(text, length, path, damaged) : NULL;
-    if (!ranks_all_good(group, has_memory(damaged, error), error))
-        return false;
     uint64_t bytes = *manifest ? length : 0;
-    bool good = !group || group->broadcast(group->self, 0, &bytes, sizeof bytes, error);
+    bool good = ranks_all_good(group, has_memory(damaged, error), error);
+    good = good && (!group || group->broadcast(group->self, 0, &bytes, sizeof bytes, error));
     if (good && group && bytes > 0) {
         if (!is_first(request))
             text = malloc(bytes);

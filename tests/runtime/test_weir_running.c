@@ -598,6 +598,9 @@ static void numbers_without_a_meaning_are_refused(void **state)
         assert_error(error, wrong[i].sentence);
     }
     error = (struct weir_error){ 0 };
+    assert_null(weir_runtime_create(plan, layers, LAYERS, &(struct weir_running){ .device = "cpu:bf16" }, &error));
+    assert_error(error, "running.device: cpu:bf16 computes in bf16, and layers of one's own in floats");
+    error = (struct weir_error){ 0 };
     struct weir_runtime *runtime = weir_runtime_create(plan, layers, LAYERS, NULL, &error);
     assert_good(runtime, error);
     const struct weir_training training = { .steps = 3, .rate = no_rate };
