@@ -18,7 +18,7 @@ const struct generator generators[] = {
     { .name = "vertical", .about = "pipedream, each micro-batch with one version (vertical sync)",
       .weights = WEIGHTS_VERTICAL, .usual_chunks = 1, .generate = generate_vertical },
     { .name = "pipedream-2bw", .about = "1f1b that never drains, two versions of the weights",
-      .weights = WEIGHTS_2BW, .usual_chunks = 1, .generate = generate_pipedream_2bw },
+      .weights = WEIGHTS_2BW, .usual_chunks = 1, .takes_replicas = true, .generate = generate_pipedream_2bw },
     { .name = "interleaved", .about = "1f1b over several stages per rank (Megatron)",
       .weights = WEIGHTS_FLUSH, .usual_chunks = 2, .generate = generate_interleaved },
     { .name = "looped-bfs", .about = "gpipe over several stages per rank, stage after stage",

@@ -56,6 +56,7 @@ struct replicas {
     // Forwards before the first backward where forwards and backwards take turns: one count-th, rounded up,
     // of the ranks from this stage on (1F1B-RR).
     uint32_t ahead;
+    uint32_t most_in_flight;  // micro-batches that any stage then has between their forward and their backward
 };
 
 // Adds the list of replica `number`.

@@ -9,29 +9,46 @@
 //
 // A batch of p is the least that works: F3 of rank 0 comes before STEP0 and meets
 // version 0, as all of its batch does. Where the run ends, the last batch is smaller.
+//
+// A stage may have several ranks. The batch is then as many micro-batches as any stage has in
+// flight, dealt to the ranks of each stage in turns, which add up their gradients before each
+// update. What a rank has of a batch may be none where the run ends:
+//
+//     replicas 2, 1       stage 0   rank 0   F0 F2 B0 F4 B2 REDUCE0 STEP0 B4 REDUCE1 STEP1      batches of 4,
+//     5 micro-batches               rank 1   F1 F3 B1 B3 REDUCE0 STEP0 REDUCE1 STEP1            the last of 1
+//                         stage 1   rank 2   F0 B0 F1 B1 F2 B2 F3 B3 STEP0 F4 B4 STEP1
 #include "schedules/generators/generators.h"
 
-static bool add_rank(struct schedule *schedule, uint32_t rank, struct error *error)
+static bool add_update(struct schedule *schedule, const struct replicas *replicas, uint32_t number, uint32_t update,
+                       struct error *error)
 {
-    const uint32_t m = schedule->micro_batches, p = schedule->ranks;
-    const uint32_t ahead = min_u32(p - rank, m);
+    const uint32_t rank = replicas->first + number;
+    return (replicas->count == 1 || generate_add(schedule, rank, ACTION_REDUCE, replicas->stage, update, error))
+        && generate_add(schedule, rank, ACTION_STEP, replicas->stage, update, error);
+}
+
+static bool add_rank(struct schedule *schedule, const struct replicas *replicas, uint32_t number, struct error *error)
+{
+    const uint32_t m = schedule->micro_batches, batch = replicas->most_in_flight;
+    const uint32_t own = replicas_share(replicas, number, m), ahead = min_u32(replicas->ahead, own);
+    const uint32_t updates = (m + batch - 1) / batch;
+    uint32_t update = 0;
     bool good = true;
     for (uint32_t i = 0; good && i < ahead; i++)
-        good = generate_add(schedule, rank, ACTION_F, rank, i, error);
-    for (uint32_t i = 0; good && i < m; i++) {
-        const bool ends_batch = i % p == p - 1 || i == m - 1;
-        good = generate_add(schedule, rank, ACTION_B, rank, i, error)
-            && (!ends_batch || generate_add(schedule, rank, ACTION_STEP, rank, i / p, error))
-            && (i + ahead >= m || generate_add(schedule, rank, ACTION_F, rank, i + ahead, error));
+        good = replicas_add(schedule, replicas, number, ACTION_F, i, error);
+    for (uint32_t i = 0; good && i < own; i++) {
+        const uint64_t next = (uint64_t)(i + 1) * replicas->count + number;
+        good = replicas_add(schedule, replicas, number, ACTION_B, i, error);
+        for (; good && update < updates && next >= (uint64_t)(update + 1) * batch; update++)
+            good = add_update(schedule, replicas, number, update, error);
+        good = good && (i + ahead >= own || replicas_add(schedule, replicas, number, ACTION_F, i + ahead, error));
     }
+    for (; good && update < updates; update++)
+        good = add_update(schedule, replicas, number, update, error);
     return good;
 }
 
 struct schedule *generate_pipedream_2bw(const struct generate_request *request, struct error *error)
 {
-    struct schedule *schedule = generate_one_stage_per_rank("pipedream-2bw", WEIGHTS_2BW, request, error);
-    bool good = schedule != NULL;
-    for (uint32_t rank = 0; good && rank < request->ranks; rank++)
-        good = add_rank(schedule, rank, error);
-    return generate_done(schedule, good);
+    return generate_replicas("pipedream-2bw", WEIGHTS_2BW, request, add_rank, error);
 }

@@ -82,15 +82,32 @@ static struct schedule *begin(const char *name, enum weights weights, const stru
     return generate_done(schedule, schedule && lay_routes(schedule, request, error));
 }
 
+static struct replicas replicas_of(const struct generate_request *request, uint32_t stage, uint32_t first)
+{
+    const uint32_t count = count_of(request, stage);
+    return (struct replicas){ .stage = stage, .first = first, .count = count,
+                              .ahead = (request->ranks - first + count - 1) / count };
+}
+
+static uint32_t most_in_flight(const struct generate_request *request, uint32_t stages)
+{
+    uint32_t most = 0;
+    for (uint32_t stage = 0, first = 0; stage < stages; first += count_of(request, stage++)) {
+        const struct replicas replicas = replicas_of(request, stage, first);
+        most = replicas.ahead * replicas.count > most ? replicas.ahead * replicas.count : most;
+    }
+    return most;
+}
+
 struct schedule *generate_replicas(const char *name, enum weights weights, const struct generate_request *request,
                                    add_replica add_rank, struct error *error)
 {
     struct schedule *schedule = begin(name, weights, request, error);
+    const uint32_t most = schedule ? most_in_flight(request, schedule->stages) : 0;
     bool good = schedule != NULL;
-    struct replicas replicas = { 0 };
-    for (; good && replicas.stage < schedule->stages; replicas.first += replicas.count, replicas.stage++) {
-        replicas.count = count_of(request, replicas.stage);
-        replicas.ahead = (request->ranks - replicas.first + replicas.count - 1) / replicas.count;
+    for (uint32_t stage = 0, first = 0; good && stage < schedule->stages; first += count_of(request, stage++)) {
+        struct replicas replicas = replicas_of(request, stage, first);
+        replicas.most_in_flight = most;
         for (uint32_t number = 0; good && number < replicas.count; number++)
             good = add_rank(schedule, &replicas, number, error);
     }

@@ -197,7 +197,8 @@ static void what_cannot_be_generated_is_said(void **state)
     assert_error(error, "gpipe takes sequences whole: splits must be 1, not 2");
     error = (struct error){ 0 };
     assert_null(schedule_generate_as("zb-h1", &replicated, &error));
-    assert_error(error, "zb-h1 has one rank for each stage; replicas are for gpipe, 1f1b, pipedream, forward-only");
+    assert_error(error, "zb-h1 has one rank for each stage; replicas are for gpipe, 1f1b, pipedream, pipedream-2bw,"
+                 " forward-only");
 }
 
 static bool may_run(const struct schedule *schedule)

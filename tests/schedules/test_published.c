@@ -2,6 +2,8 @@
 // cases, and what no formula says.
 #include "schedules/generators/generate.h"
 
+#include "common/random.h"
+#include "schedules/check.h"
 #include "schedules/lower.h"
 #include "schedules/slots.h"
 #include "tests/schedules/even_world.h"
@@ -258,6 +260,56 @@ static void versions_are_those_of_the_papers(void **state)
     }
 }
 
+// Each backward brings its gradient to the update of its batch; the batches are the same on all stages.
+static void assert_updated_in_batches(const struct schedule *order, uint32_t batch)
+{
+    const uint32_t m = order->micro_batches;
+    for (uint32_t rank = 0; rank < order->ranks; rank++) {
+        const struct action_list *list = &order->lists[rank];
+        uint32_t updates = 0;
+        for (size_t i = 0; i < list->count; i++) {
+            if (list->at[i].kind == ACTION_B)
+                assert_int_equal(list->at[i].micro_batch / batch, updates);
+            updates += list->at[i].kind == ACTION_STEP;
+        }
+        assert_int_equal(updates, (m + batch - 1) / batch);
+    }
+}
+
+// 2BW with 1F1B-RR's order: a batch is what a stage has in flight, its ranks and those behind it in whole turns.
+static void two_versions_are_enough_for_replicas(void **state)
+{
+    (void)state;
+    uint64_t seed = 1;
+    for (uint32_t trial = 0; trial < 400; trial++) {
+        uint32_t replicas[4], ranks = 0, batch = 0;
+        const uint32_t stages = 1 + (uint32_t)random_below(&seed, 4);
+        for (uint32_t s = stages; s-- > 0;) {
+            ranks += replicas[s] = 1 + (uint32_t)random_below(&seed, 4);
+            const uint32_t in_flight = (ranks + replicas[s] - 1) / replicas[s] * replicas[s];
+            batch = in_flight > batch ? in_flight : batch;
+        }
+        const struct generate_request request = { .ranks = ranks, .replicas = replicas, .stages = stages,
+                                                  .micro_batches = 4 + (uint32_t)random_below(&seed, 40) };
+        struct error error = { 0 };
+        struct schedule *order = schedule_generate_as("pipedream-2bw", &request, &error);
+        assert_good(order, error);
+        assert_updated_in_batches(order, batch);
+        struct schedule *lowered = schedule_lower(order, &error);
+        assert_good(lowered, error);
+        struct check_result result;
+        assert_good(schedule_check(lowered, 0, &result, &error), error);
+        assert_true(result.ok);
+        check_result_clear(&result);
+        struct slots slots[4];
+        assert_good(slots_count(lowered, slots, &error), error);
+        for (uint32_t s = 0; s < stages; s++)
+            assert_true(slots[s].versions <= 2);
+        schedule_free(lowered);
+        schedule_free(order);
+    }
+}
+
 // 1F1B's bubble of (p - 1)(F + B), a w-th of it with w waves; more micro-batches than ranks meet at the turns,
 // and have more, but never 1F1B's.
 static void waves_divide_the_bubble(void **state)
@@ -288,7 +340,7 @@ int main(void)
         KNOWN = sizeof known_rows / sizeof known_rows[0],
         PUBLISHED = sizeof published_rows / sizeof published_rows[0],
         TRAFFIC = sizeof traffic_rows / sizeof traffic_rows[0],
-        OTHERS = 6,
+        OTHERS = 7,
     };
     struct CMUnitTest tests[OTHERS + KNOWN + PUBLISHED + TRAFFIC] = {
         cmocka_unit_test(waves_divide_the_bubble),
@@ -297,6 +349,7 @@ int main(void)
         cmocka_unit_test(inference_is_as_fast_as_its_forwards),
         cmocka_unit_test(asynchronous_runs_have_no_bubble_in_the_long_run),
         cmocka_unit_test(versions_are_those_of_the_papers),
+        cmocka_unit_test(two_versions_are_enough_for_replicas),
     };
     struct CMUnitTest *next = &tests[OTHERS];
     for (size_t i = 0; i < KNOWN; i++)
