@@ -79,12 +79,16 @@ static void lay_out(struct chain *chain)
         if (link->place == OUTPUT_HELD)
             link->output = chain_take(&held, link->layer->output_bytes);
     }
-    for (size_t i = 0; i < chain->rerun_count; i++)
+    uint64_t again = 0;
+    for (size_t i = 0; i < chain->rerun_count; i++) {
         lay_out_rerun(chain, &chain->reruns[i]);
+        const struct placed *last = &chain->links[chain->reruns[i].segment.end - 1 - chain->first];
+        chain->reruns[i].again = chain_take(&again, chain->reruns[i].data + output_bytes(last));
+    }
     const struct stage_bytes *bytes = &chain->stage.bytes;
     assert(parameters == bytes->weights && kept == bytes->kept && kept_through == bytes->kept_through
-           && held == bytes->held);
-    (void)bytes, (void)parameters;
+           && held == bytes->held && again == bytes->again);
+    (void)bytes, (void)parameters, (void)again;
 }
 
 // --- the workspace -----------------------------------------------------------------
@@ -129,10 +133,10 @@ static void *scratch_of(struct ends ends)
     return (void *)ends.low;
 }
 
-static struct ends workspace_of(const struct chain *chain, const struct stage_pass *pass)
+static struct ends workspace_of(const struct stage_pass *pass)
 {
     const uintptr_t low = (uintptr_t)pass->workspace;
-    return (struct ends){ low, low + chain->stage.bytes.transient };
+    return (struct ends){ low, low + pass->workspace_bytes };
 }
 
 // --- calls -------------------------------------------------------------------------
@@ -187,7 +191,7 @@ static bool chain_forward(void *self, const struct stage_pass *pass, struct erro
     uint64_t input_bytes = 0;  // of the workspace
     for (size_t i = 0; i < chain_length(chain); i++) {
         const struct placed *link = &chain->links[i];
-        struct ends ends = workspace_of(chain, pass);
+        struct ends ends = workspace_of(pass);
         take_end(&ends, input_at_high, input_bytes);
         struct weir_pass own = pass_of(link, pass);
         own.input = input;
@@ -215,8 +219,8 @@ static bool chain_forward(void *self, const struct stage_pass *pass, struct erro
 
 // --- backward ------------------------------------------------------------------------
 
-// Full, or of the input alone with what W needs left in `held`.
-enum backward { BACKWARD_FULL, BACKWARD_INPUT };
+// Full, or of the input alone with what W needs left in `held`; or none, but what it needs is made again for it.
+enum backward { BACKWARD_FULL, BACKWARD_INPUT, BACKWARD_LATER };
 
 // A backward on its way from the last layer to the first.
 struct descent {
@@ -263,7 +267,9 @@ static bool run_segment(const struct descent *descent, const struct segment *seg
         own.loss = NULL;  // it was told in the first forward
         own.input = input_of(descent, i);
         own.saved = chain_offset(descent->data, link->rerun_saved);
-        if (l + 1 == segment->end)
+        if (l + 1 == segment->end && descent->pass->again)
+            own.output = chain_offset(descent->data, link->rerun->data);
+        else if (l + 1 == segment->end)
             own.output = take_end(&ends, true, output_bytes(link));
         else
             own.output = (void *)(uintptr_t)input_of(descent, i + 1);
@@ -284,11 +290,38 @@ static bool run_again(const struct descent *descent, const struct segment *segme
         && stopwatch_mark(pass->reruns, pass->queue, error);
 }
 
+// What W needs of a segment that an R has run again.
+static void hold_outputs(const struct descent *descent, const struct segment *segment)
+{
+    const struct chain *chain = descent->chain;
+    for (uint32_t l = segment->first; descent->kind == BACKWARD_INPUT && l < segment->end; l++) {
+        const struct placed *link = &chain->links[l - chain->first];
+        if (link->place == OUTPUT_HELD)
+            hand_on(descent->pass, chain_offset(descent->pass->held, link->output),
+                    chain_offset(descent->data, link->rerun_output), output_bytes(link));
+    }
+}
+
+// A segment whose data has a slot: an R has run it again, or it is run now.
+static bool enter_apart(struct descent *descent, const struct rerun *rerun, struct error *error)
+{
+    struct ends scratch = descent->whole;
+    descent->data = chain_offset(descent->pass->again, rerun->again);
+    if (descent->in_workspace)
+        take_end(&scratch, descent->at_high, descent->gradient_bytes);
+    if (!descent->pass->was_recomputed)
+        return run_again(descent, &rerun->segment, scratch, error);
+    hold_outputs(descent, &rerun->segment);
+    return true;
+}
+
 // Gives the segment's data a place (see the drawing) and re-runs the segment.
 static bool enter_segment(struct descent *descent, const struct rerun *rerun, struct error *error)
 {
+    if (descent->pass->again)
+        return enter_apart(descent, rerun, error);
     const bool odd = (rerun->segment.end - rerun->segment.first) % 2 == 1;
-    struct ends ends = workspace_of(descent->chain, descent->pass);
+    struct ends ends = workspace_of(descent->pass);
     // With no gradient to stay clear of, the data lies low, and the gradients alternate so that the last lies high.
     if (!descent->in_workspace)
         descent->at_high = !odd;
@@ -367,7 +400,7 @@ static bool descend(struct descent *descent, size_t i, struct error *error)
     descent->gradient_bytes = below ? output_bytes(below) : 0;
     if (link->rerun && number == link->rerun->segment.first) {
         descent->data = NULL;
-        descent->whole = workspace_of(chain, descent->pass);
+        descent->whole = workspace_of(descent->pass);
     }
     return true;
 }
@@ -375,7 +408,7 @@ static bool descend(struct descent *descent, size_t i, struct error *error)
 static bool go_down(const struct chain *chain, const struct stage_pass *pass, enum backward kind,
                     struct error *error)
 {
-    struct descent descent = { .chain = chain, .pass = pass, .kind = kind, .whole = workspace_of(chain, pass),
+    struct descent descent = { .chain = chain, .pass = pass, .kind = kind, .whole = workspace_of(pass),
                                .gradient = pass->output_gradient };
     if (chain_length(chain) == 0)
         hand_on(pass, pass->input_gradient, pass->output_gradient, chain->stage.bytes.output);
@@ -411,11 +444,25 @@ static bool chain_backward_weight(void *self, const struct stage_pass *pass, str
     return true;
 }
 
+// All segments forward again, each into its place.
+static bool chain_recompute(void *self, const struct stage_pass *pass, struct error *error)
+{
+    const struct chain *chain = self;
+    struct descent places = { .chain = chain, .pass = pass, .kind = BACKWARD_LATER, .whole = workspace_of(pass) };
+    bool good = true;
+    for (size_t i = 0; good && pass->again && i < chain->rerun_count; i++) {
+        places.data = chain_offset(pass->again, chain->reruns[i].again);
+        good = run_again(&places, &chain->reruns[i].segment, places.whole, error);
+    }
+    return good;
+}
+
 static const struct stage_functions chain_functions = {
     .forward = chain_forward,
     .backward = chain_backward,
     .backward_input = chain_backward_input,
     .backward_weight = chain_backward_weight,
+    .recompute = chain_recompute,
     .initialize = chain_initialize,
 };
 

@@ -18,6 +18,7 @@ enum output_place {
 struct rerun {  // a segment, and the bytes of what is made again for its backward
     struct segment segment;
     uint64_t data;
+    uint64_t again;  // where that is in `again`, where it has a slot from R on
 };
 
 struct home {  // of a layer's parameters in this stage: its own place, or that of a copy

@@ -35,9 +35,11 @@ static struct stage_pass pass_of(struct interpreter *in, struct action action, s
         .kept = flights_at(flights, action, SLAB_KEPT),
         .kept_through = flights_at(flights, action, SLAB_KEPT_THROUGH),
         .held = flights_at(flights, action, SLAB_HELD),
+        .again = flights_at(flights, action, SLAB_AGAIN),
         .output_gradient = flights_output_gradient(flights, action),
         .input_gradient = flights_at(flights, action, SLAB_INPUT_GRADIENT),
-        .workspace = memory->bytes.transient > 0 ? in->needs.slab->workspace : NULL,
+        .workspace = memory->workspace > 0 ? in->needs.slab->workspace : NULL,
+        .workspace_bytes = memory->workspace,
         .loss = action.kind == ACTION_F ? &in->needs.losses[action.micro_batch] : NULL,
         .reruns = reruns,
         .was_recomputed = flight->was_recomputed,
@@ -99,6 +101,7 @@ static void end_backward_input(struct interpreter *in, struct action action, str
 {
     flights_use(&in->flights, action, SLAB_INPUT_GRADIENT, used);
     flights_give(&in->flights, action, SLAB_KEPT, used);
+    flights_give(&in->flights, action, SLAB_AGAIN, used);
     flights_give(&in->flights, action, SLAB_OUTPUT_GRADIENT, used);
     flights_give_above(&in->flights, action, used);
     if (flights_local(&in->flights, action)->does->bytes.input_life == INPUT_UNTIL_I)
@@ -144,12 +147,25 @@ static bool has_its_version(struct interpreter *in, struct action action, struct
     return at_action(in, action, error);
 }
 
+// Where what is run again goes, on a stage of which some action is an R. (Elsewhere it goes into the workspace.)
+static bool take_again(struct interpreter *in, struct action action, struct error *error)
+{
+    return flights_local(&in->flights, action)->memory->rows[SLAB_AGAIN].count == 0
+        || take(in, action, SLAB_AGAIN, error);
+}
+
+static bool begin_recompute(struct interpreter *in, struct action action, struct error *error)
+{
+    return has_its_version(in, action, error) && take_again(in, action, error);
+}
+
 // What B and I begin with.
 static bool begin_backward(struct interpreter *in, struct action action, struct error *error)
 {
     struct flight *flight = flights_flight(&in->flights, action);
     return await_message(in, &flight->output_gradient, of_kind(action, ACTION_RECV_B), error)
-        && take_input_gradient(in, action, error) && has_its_version(in, action, error);
+        && take_input_gradient(in, action, error) && has_its_version(in, action, error)
+        && (flight->was_recomputed || take_again(in, action, error));
 }
 
 static bool begin_backward_input(struct interpreter *in, struct action action, struct error *error)
@@ -190,7 +206,7 @@ static const struct {
     [ACTION_B] = { begin_backward, end_backward },
     [ACTION_I] = { begin_backward_input, end_backward_input },
     [ACTION_W] = { has_its_version, end_backward_weight },
-    [ACTION_R] = { has_its_version, end_recompute },
+    [ACTION_R] = { begin_recompute, end_recompute },
 };
 
 // What makes two actions give their queue the same, but for what a recording lets vary.
@@ -200,7 +216,7 @@ static struct replay_key key_of(struct action action, const struct stage_pass *p
         .what = (uint64_t)action.kind << 56 | (uint64_t)pass->was_recomputed << 48 | (uint64_t)action.split << 16
               | action.stage,
         .places = { pass->weights, pass->gradients, pass->input, pass->output, pass->kept, pass->kept_through,
-                    pass->held, pass->output_gradient, pass->input_gradient, pass->workspace },
+                    pass->held, pass->again, pass->output_gradient, pass->input_gradient, pass->workspace },
     };
 }
 

@@ -15,11 +15,13 @@ static struct slab_row row_of(uint64_t bytes, uint32_t count)
 static void plan_rows(struct slab_stage *stage, const struct stage_bytes *bytes, const struct slots *slots)
 {
     stage->bytes = *bytes;
+    stage->workspace = stage_workspace(bytes, slots);
     stage->weights = row_of(bytes->weights, slots->versions);
     stage->rows[SLAB_INPUT] = row_of(bytes->input, slots->input[bytes->input_life]);
     stage->rows[SLAB_KEPT] = row_of(bytes->kept, slots->kept);
     stage->rows[SLAB_KEPT_THROUGH] = row_of(bytes->kept_through, slots->kept_through);
     stage->rows[SLAB_HELD] = row_of(bytes->held, slots->held);
+    stage->rows[SLAB_AGAIN] = row_of(bytes->again, slots->again);
     stage->rows[SLAB_OUTPUT] = row_of(bytes->output, slots->output);
     stage->rows[SLAB_OUTPUT_GRADIENT] = row_of(bytes->output, slots->output_gradient);
     stage->rows[SLAB_INPUT_GRADIENT] = row_of(bytes->input, slots->input_gradient);
@@ -46,8 +48,7 @@ uint64_t slab_bytes(const struct stage_bytes *bytes, const struct slots *slots, 
         struct slab_stage stage;
         plan_rows(&stage, &bytes[s], &slots[s]);
         sum = add_clamped(sum, stage_size(&stage));
-        if (bytes[s].transient > workspace)
-            workspace = bytes[s].transient;
+        workspace = max_u64(workspace, stage_workspace(&bytes[s], &slots[s]));
     }
     return add_clamped(sum, workspace);
 }

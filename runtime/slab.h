@@ -23,6 +23,7 @@ enum slab_class {
     SLAB_KEPT,
     SLAB_KEPT_THROUGH,
     SLAB_HELD,
+    SLAB_AGAIN,
     SLAB_OUTPUT,
     SLAB_OUTPUT_GRADIENT,
     SLAB_INPUT_GRADIENT,
@@ -45,6 +46,7 @@ struct slab_stage {
     void *gradients;
     void *optimizer;
     struct stage_bytes bytes;
+    uint64_t workspace;  // of it
 };
 
 struct slab {

@@ -28,9 +28,11 @@ struct stage_pass {
     void *kept;
     void *kept_through;
     void *held;
+    void *again;                  // what is run again, from R to B or I; NULL: that goes into the workspace
     const void *output_gradient;  // NULL on the last stage
     void *input_gradient;         // NULL on stage 0
-    void *workspace;              // bytes.transient of it
+    void *workspace;
+    uint64_t workspace_bytes;     // stage_workspace() of it
     float *loss;                  // F of the stage that computes it: where the micro-batch's loss goes (host memory)
     struct stopwatch *reruns;     // B, I and R: what is run again is marked here; or NULL
     bool was_recomputed;          // B and I: an R of its own has run forwards again already

@@ -9,7 +9,7 @@
 #include "common/random.h"
 #include "runtime/channels.h"
 
-enum purpose { MADE_OUTPUT, MADE_GRADIENT, MADE_KEPT, MADE_THROUGH, MADE_HELD };
+enum purpose { MADE_OUTPUT, MADE_GRADIENT, MADE_KEPT, MADE_THROUGH, MADE_HELD, MADE_AGAIN };
 static const char *const purpose_names[] = {
     "the output of stage %u", "the input gradient of stage %u", "what stage %u kept", "what stage %u kept through",
     "what stage %u held",
@@ -133,6 +133,8 @@ static bool go_back(const struct synthetic *self, const struct stage_pass *pass,
 {
     if (!bears_stamp(pass->kept, part_bytes(pass, self->bytes.kept), own_stamp(self, pass, MADE_KEPT), error)
         || (self->bytes.input_life != INPUT_UNTIL_F && !has_input(self, pass, error))
+        || (pass->was_recomputed && !bears_stamp(pass->again, part_bytes(pass, self->bytes.again),
+                                                 own_stamp(self, pass, MADE_AGAIN), error))
         || (self->stage + 1 < self->stages
             && !bears_stamp(pass->output_gradient, part_bytes(pass, self->bytes.output),
                             stamp_of(pass, MADE_GRADIENT, self->stage + 1), error)))
@@ -156,7 +158,7 @@ static bool add_gradient(const struct synthetic *self, const struct stage_pass *
     return true;
 }
 
-// What B and I run again, where no R has done so.
+// What B and I run again, where no R has done so, and R.
 static uint64_t recompute_again(const struct synthetic *self, const struct stage_pass *pass)
 {
     if (pass->was_recomputed)
@@ -202,6 +204,7 @@ static bool do_recompute(const struct synthetic *self, const struct stage_pass *
     const uint64_t start_ns = clock_now_ns();
     if (self->bytes.input_life != INPUT_UNTIL_F && !has_input(self, pass, error))
         return false;
+    stamp_bytes(pass->again, part_bytes(pass, self->bytes.again), own_stamp(self, pass, MADE_AGAIN));
     sleep_until(start_ns + recompute_again(self, pass));
     return true;
 }
@@ -308,6 +311,8 @@ struct synthetic synthetic_from_costs(const struct cost_row *costs, uint32_t sta
             .kept = round_to_256(row->kept_forward_bytes),
             .held = round_to_256(row->kept_weight_bytes),
             .transient = round_to_256(row->transient_bytes),
+            .transient_apart = round_to_256(row->transient_bytes),
+            .again = round_to_256(row->again_bytes),
         },
     };
 }

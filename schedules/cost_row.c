@@ -4,22 +4,23 @@
 static const struct column {
     const char *key;
     size_t offset;
-    bool is_newer;  // came with version 2
+    unsigned since;  // the version of documents that it came with
 } columns[] = {
-    { "forward_ns", offsetof(struct cost_row, forward_ns), false },
-    { "backward_ns", offsetof(struct cost_row, backward_ns), false },
-    { "backward_input_ns", offsetof(struct cost_row, backward_input_ns), false },
-    { "backward_weight_ns", offsetof(struct cost_row, backward_weight_ns), false },
-    { "recompute_ns", offsetof(struct cost_row, recompute_ns), false },
-    { "step_ns", offsetof(struct cost_row, step_ns), false },
-    { "overlapped_ns", offsetof(struct cost_row, overlapped_ns), true },
-    { "reduce_ns", offsetof(struct cost_row, reduce_ns), true },
-    { "output_bytes", offsetof(struct cost_row, output_bytes), false },
-    { "kept_forward_bytes", offsetof(struct cost_row, kept_forward_bytes), false },
-    { "kept_weight_bytes", offsetof(struct cost_row, kept_weight_bytes), false },
-    { "transient_bytes", offsetof(struct cost_row, transient_bytes), false },
-    { "fixed_bytes", offsetof(struct cost_row, fixed_bytes), false },
-    { "version_bytes", offsetof(struct cost_row, version_bytes), false },
+    { "forward_ns", offsetof(struct cost_row, forward_ns), 1 },
+    { "backward_ns", offsetof(struct cost_row, backward_ns), 1 },
+    { "backward_input_ns", offsetof(struct cost_row, backward_input_ns), 1 },
+    { "backward_weight_ns", offsetof(struct cost_row, backward_weight_ns), 1 },
+    { "recompute_ns", offsetof(struct cost_row, recompute_ns), 1 },
+    { "step_ns", offsetof(struct cost_row, step_ns), 1 },
+    { "overlapped_ns", offsetof(struct cost_row, overlapped_ns), 2 },
+    { "reduce_ns", offsetof(struct cost_row, reduce_ns), 2 },
+    { "output_bytes", offsetof(struct cost_row, output_bytes), 1 },
+    { "kept_forward_bytes", offsetof(struct cost_row, kept_forward_bytes), 1 },
+    { "kept_weight_bytes", offsetof(struct cost_row, kept_weight_bytes), 1 },
+    { "again_bytes", offsetof(struct cost_row, again_bytes), 3 },
+    { "transient_bytes", offsetof(struct cost_row, transient_bytes), 1 },
+    { "fixed_bytes", offsetof(struct cost_row, fixed_bytes), 1 },
+    { "version_bytes", offsetof(struct cost_row, version_bytes), 1 },
 };
 enum { COLUMNS = sizeof columns / sizeof columns[0] };
 
@@ -32,7 +33,7 @@ void cost_row_read(struct json *object, unsigned version, struct cost_row *row)
 {
     for (size_t i = 0; i < COLUMNS; i++) {
         uint64_t *to = (uint64_t *)((char *)row + columns[i].offset);
-        if (!columns[i].is_newer || (version > 1 && json_has(object, columns[i].key)))
+        if (columns[i].since == 1 || (version >= columns[i].since && json_has(object, columns[i].key)))
             *to = json_u64(object, columns[i].key, 0, JSON_MAX);
     }
 }
@@ -57,7 +58,7 @@ void cost_row_write(const struct cost_row *row, struct json_writer *writer, cons
     json_begin_object(writer, key, JSON_LINES);
     for (size_t i = 0; i < COLUMNS; i++) {
         const uint64_t value = value_of(row, &columns[i]);
-        if (value || !columns[i].is_newer)
+        if (value || columns[i].since == 1)
             json_put_u64(writer, columns[i].key, value);
     }
     json_close(writer);
@@ -65,8 +66,9 @@ void cost_row_write(const struct cost_row *row, struct json_writer *writer, cons
 
 unsigned cost_row_version(const struct cost_row *row)
 {
+    unsigned version = 1;
     for (size_t i = 0; i < COLUMNS; i++)
-        if (columns[i].is_newer && value_of(row, &columns[i]))
-            return 2;
-    return 1;
+        if (columns[i].since > version && value_of(row, &columns[i]))
+            version = columns[i].since;
+    return version;
 }

@@ -34,15 +34,10 @@ static bool can_run(const struct schedule *order, struct error *error)
 
 static bool is_for_plans(const struct schedule *order, struct error *error)
 {
-    char buffer[ACTION_SIZE];
-    const struct action *again = find_kind(order, ACTION_R);
     if (order->weights != WEIGHTS_FLUSH)
         return error_set(error, "its weights are \"%s\": an order without a flush is one of a whole run, and a plan is"
                          " for runs of any length; plan for a schedule by its name, or for an order that flushes",
                          weights_names[order->weights]);
-    if (again)
-        return error_set(error, "%s recomputes apart, but what runs again, and that it does so with its backward, is"
-                         " for the plan to say: leave every R out", action_format(*again, buffer));
     for (uint32_t rank = 0; rank < order->ranks; rank++)
         if (order->lists[rank].count == 0)
             return error_set(error, "rank %u does nothing", rank);

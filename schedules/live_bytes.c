@@ -184,8 +184,10 @@ static struct change change_of(const struct record *record, struct action action
     struct change change = { running, -running, 0 };
     if (action.kind == ACTION_F)
         change = change_of_forward(record, action);
+    if (action.kind == ACTION_R)
+        change.start += row->again_bytes;
     if (is_backward(action)) {
-        change.end -= row->kept_forward_bytes + input_bytes(record, action);
+        change.end -= row->kept_forward_bytes + row->again_bytes + input_bytes(record, action);
         change.result = result_bytes(record, action);
     }
     if (action.kind == ACTION_I || action.kind == ACTION_W)
@@ -250,6 +252,16 @@ static void change_versions(struct live *live, struct tally *tally, struct actio
     add(live, tally, time_ns, more * live->record->costs[action.stage].version_bytes);
 }
 
+// A backward that has no R of its own, on a stage of others that do, runs again itself.
+static uint64_t again_bytes(const struct live *live, struct action action)
+{
+    const struct record *record = live->record;
+    const uint64_t bytes = record_row(record, action.stage, action.split)->again_bytes;
+    const bool runs_itself = is_backward(action)
+        && !(record->walk.board.units[unit_of(record->schedule, action)] & DID_R);
+    return runs_itself ? bytes : 0;
+}
+
 // What is done together starts together and ends together.
 IN_LINE void compute(struct live *live, struct tally *tally, const struct action *group, size_t size, uint64_t start_ns,
                      uint64_t end_ns)
@@ -258,7 +270,8 @@ IN_LINE void compute(struct live *live, struct tally *tally, const struct action
     for (size_t i = 0; i < size; i++) {
         const struct change *change = find_change(live, group[i]);
         const uint64_t result = change->result ? keep_result(live, group[i], start_ns, change->result) : 0;
-        add(live, tally, start_ns, change->start + result);
+        const uint64_t again = live->has_again ? again_bytes(live, group[i]) : 0;
+        add(live, tally, start_ns, change->start + result + again);
         ends += change->end;
     }
     settle(live, tally, end_ns);
@@ -305,6 +318,7 @@ static void add_fixed_bytes(struct live *live)
 {
     const struct copies *copies = &live->record->walk.board.copies;
     for (uint32_t stage = 0; stage < live->record->schedule->stages; stage++) {
+        live->has_again |= live->record->costs[stage].again_bytes > 0;
         for (uint32_t copy = copies->first[stage]; copy < copies->first[stage + 1]; copy++)
             live->fixed_bytes[copies->ranks[copy]] += live->record->costs[stage].fixed_bytes;
     }

@@ -5,7 +5,9 @@
 //
 //     own        start F: - input slot, + the larger of input and kept, + output buffer, + workspace
 //                end F:   - workspace, - what of the input is not kept
-//                start B: + workspace, + input gradient buffer     end B: - workspace, - kept, - gradient slot
+//                start R: + workspace, + what is run again               end R: - workspace
+//                start B: + workspace, + input gradient buffer     end B: - workspace, - kept, - gradient slot,
+//                (without an R of its own: + what is run again, too)            - what is run again
 //     messages   delivered: - its buffer here       arrived (compute orders; else from its RECV): + its slot
 //
 // At one moment the ends come first, then deliveries, then arrivals, then starts.
@@ -42,6 +44,7 @@ struct live {
     struct deliveries deliveries;
     struct arrivals arrivals[2];  // forward and back
     uint64_t soonest_ns;          // nothing changes by messages before
+    bool has_again;               // some stage has bytes of what is run again by an R
     bool failed;                  // no memory
 };
 

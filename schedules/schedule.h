@@ -75,6 +75,7 @@ struct cost_row {
     uint64_t output_bytes;         // one message to the next stage; its gradient is as large
     uint64_t kept_forward_bytes;   // from the start of F until B or I has ended, the input included if it is kept
     uint64_t kept_weight_bytes;    // from the end of I until W has ended
+    uint64_t again_bytes;          // from R until B or I has ended, where a stage has R of its own
     uint64_t transient_bytes;      // largest workspace of an action
     uint64_t fixed_bytes;          // weights, gradients, optimizer
     uint64_t version_bytes;        // one more version of the weights

@@ -6,12 +6,13 @@
 #include <string.h>
 
 #include "common/json.h"
+#include "common/number.h"
 #include "schedules/cost_row.h"
 #include "schedules/schedule.h"
 
 #define MOST_RANKS 65536
 #define MOST_ROUTES 65536
-#define NEWEST_VERSION 2
+#define NEWEST_VERSION 3
 
 struct sizes {
     uint32_t ranks, stages, micro_batches, splits;
@@ -259,20 +260,17 @@ void schedule_write_order(const struct schedule *schedule, struct json_writer *w
 // The first version that can hold it, so that older readers read what they can.
 static unsigned version_of(const struct schedule *schedule)
 {
-    if (schedule->splits > 1)
-        return 2;
-    for (uint32_t stage = 0; schedule->costs && stage < schedule->stages; stage++) {
-        if (cost_row_version(&schedule->costs[stage]) > 1)
-            return 2;
-    }
+    unsigned version = schedule->splits > 1 ? 2 : 1;
+    for (uint32_t stage = 0; schedule->costs && stage < schedule->stages; stage++)
+        version = max_u32(version, cost_row_version(&schedule->costs[stage]));
     for (uint32_t rank = 0; rank < schedule->ranks; rank++) {
         const struct action_list *list = &schedule->lists[rank];
         for (const struct action *at = list->at; at < list_end(list); at++) {
             if (at->joined || at->kind == ACTION_VALIDATE)
-                return 2;
+                version = max_u32(version, 2);
         }
     }
-    return 1;
+    return version;
 }
 
 void schedule_write(const struct schedule *schedule, struct text *text)

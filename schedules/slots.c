@@ -17,6 +17,8 @@ struct count {
     const struct schedule *schedule;
     struct versions versions;
     struct row *rows;  // per stage, of the rank that is being walked
+    bool *runs_apart;  // per stage: whether it has an R
+    bool *has_again;   // per unit: since its R
     bool forward_only;
 };
 
@@ -54,6 +56,15 @@ static bool stays_on_this_rank(const struct count *count, struct action action)
         && !crosses_after(count->schedule, action.stage, action.micro_batch);
 }
 
+// Of an R, or of a backward that has none where others do.
+static void begin_again(struct count *count, struct action action)
+{
+    bool *has_again = &count->has_again[unit_of(count->schedule, action)];
+    if (count->runs_apart[action.stage] && !*has_again)
+        TAKE(&count->rows[action.stage], again);
+    *has_again = true;
+}
+
 static void begin_forward(struct count *count, struct action action)
 {
     struct row *row = &count->rows[action.stage];
@@ -68,6 +79,7 @@ static void begin_forward(struct count *count, struct action action)
 static void begin_backward(struct count *count, struct action action)
 {
     struct row *row = &count->rows[action.stage];
+    begin_again(count, action);
     if (action.kind == ACTION_I)
         TAKE(row, held);
     if (comes_from_this_rank(count, action))
@@ -81,6 +93,7 @@ static void end_backward(struct count *count, struct action action)
 {
     struct row *row = &count->rows[action.stage];
     row->now.kept--;
+    row->now.again -= count->runs_apart[action.stage];
     if (crosses_before(count->schedule, action.stage, action.micro_batch))
         row->now.input[INPUT_UNTIL_I]--;
     if (needs_message(count->schedule, action))
@@ -124,6 +137,8 @@ static void begin_action(struct count *count, struct action action)
         TAKE(row, output_gradient);
     if (action.kind == ACTION_F)
         begin_forward(count, action);
+    if (action.kind == ACTION_R)
+        begin_again(count, action);
     if (is_backward(action))
         begin_backward(count, action);
 }
@@ -150,6 +165,7 @@ static void keep_largest(struct slots *slots, const struct slots *most)
     slots->kept = max_u32(slots->kept, most->kept);
     slots->kept_through = max_u32(slots->kept_through, most->kept_through);
     slots->held = max_u32(slots->held, most->held);
+    slots->again = max_u32(slots->again, most->again);
     slots->output = max_u32(slots->output, most->output);
     slots->output_gradient = max_u32(slots->output_gradient, most->output_gradient);
     slots->input_gradient = max_u32(slots->input_gradient, most->input_gradient);
@@ -192,6 +208,20 @@ static void count_rank(struct count *count, uint32_t rank, struct slots *slots)
     }
 }
 
+static bool find_reruns(struct count *count, struct error *error)
+{
+    const struct schedule *schedule = count->schedule;
+    count->runs_apart = calloc(schedule->stages, sizeof *count->runs_apart);
+    count->has_again = calloc(unit_count(schedule) + 1, sizeof *count->has_again);
+    if (!count->runs_apart || !count->has_again)
+        return error_no_memory(error, "counting the slots of a schedule");
+    for (uint32_t rank = 0; rank < schedule->ranks; rank++)
+        for (size_t i = 0; i < schedule->lists[rank].count; i++)
+            if (schedule->lists[rank].at[i].kind == ACTION_R)
+                count->runs_apart[schedule->lists[rank].at[i].stage] = true;
+    return true;
+}
+
 bool slots_count(const struct schedule *lowered, struct slots *slots, struct error *error)
 {
     assert(lowered->lowered);
@@ -203,10 +233,12 @@ bool slots_count(const struct schedule *lowered, struct slots *slots, struct err
     struct count count = { .schedule = lowered, .forward_only = schedule_is_forward_only(lowered) };
     count.rows = calloc(lowered->stages, sizeof *count.rows);
     const bool good = (count.rows || error_no_memory(error, "counting the slots of a schedule"))
-                   && versions_create(&count.versions, lowered, error);
+                   && find_reruns(&count, error) && versions_create(&count.versions, lowered, error);
     for (uint32_t rank = 0; good && rank < lowered->ranks; rank++)
         count_rank(&count, rank, slots);
     versions_clear(&count.versions);
     free(count.rows);
+    free(count.runs_apart);
+    free(count.has_again);
     return good;
 }

@@ -13,6 +13,8 @@
 //     kept             F ............. end of B or I
 //     kept_through     F ............. end of B or W (inputs inside the stage, which W needs)
 //     held             I ............. end of W
+//     again            R ............. end of B or I (of a stage with R of its own: what is run again; a
+//                      backward without one runs it again itself, and has a slot while it runs)
 //     output           F ............. until F of the next but one message begins (two slots at most:
 //                      the second may be filled while the first is under way)
 //     output_gradient  RECV_B ........ end of B or I
@@ -33,6 +35,7 @@ struct slots {
     uint32_t kept;
     uint32_t kept_through;
     uint32_t held;
+    uint32_t again;  // 0 where the stage has no R: what is run again is part of a workspace then
     uint32_t output;
     uint32_t output_gradient;
     uint32_t input_gradient;

@@ -29,6 +29,7 @@ struct stage_place {
     uint32_t replicas;               // how many do
     struct link link;                // the longest latency and the least rate between two of them
     uint64_t host_bytes_per_second;  // of a device, to and from its host; 0: there is none
+    bool runs_apart;                 // the schedule has R of its own there
 };
 
 // Sums over the layers of a stage; each layer rounded up to 256.

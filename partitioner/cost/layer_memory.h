@@ -8,7 +8,8 @@
 //     kept               F to its B or I, of each micro-batch in        summed over layers outside segments
 //                        flight
 //     held               I to W, likewise                               summed
-//     again              in a segment: its re-run to its backward       summed over a segment, the largest counts
+//     again              in a segment: its re-run to its backward       summed over a segment, the largest counts; where
+//                                                                       an R runs them all again, over all segments
 //     forward, backward  the layer runs, beside the tensors that are    the largest counts
 //                        alive at it
 //     output             its readers need it (below)
@@ -73,6 +74,7 @@ static inline uint64_t layer_workspace(const struct layer_memory *layer, uint64_
 struct segment_memory {
     uint64_t data;               // there from the re-run until the last backward
     uint64_t forward, backward;  // the largest beside it
+    uint64_t apart;              // the workspace of its forwards and backwards with the data elsewhere
 };
 
 // `gathered`: weights that are brought in for it, and stay.
@@ -82,12 +84,20 @@ static inline void segment_add(struct segment_memory *segment, const struct laye
     segment->data = add_clamped(segment->data, add_clamped(layer->again, gathered));
     segment->forward = max_u64(segment->forward, layer->forward);
     segment->backward = max_u64(segment->backward, add_clamped(layer->backward, alive));
+    segment->apart = max_u64(segment->apart, layer_workspace(layer, alive));
+    segment->apart = max_u64(segment->apart, add_clamped(layer->forward, add_clamped(layer->kept, alive)));
 }
 
 // The workspace of a segment with so many bytes alive that were made in front of what follows it.
 static inline uint64_t segment_workspace(const struct segment_memory *segment, uint64_t above)
 {
     return add_clamped(segment->data, max_u64(segment->backward, add_clamped(segment->forward, above)));
+}
+
+// The same where its data is not in the workspace, but in a slot from R until the backward.
+static inline uint64_t segment_workspace_apart(const struct segment_memory *segment, uint64_t above)
+{
+    return max_u64(segment->apart, add_clamped(segment->forward, above));
 }
 
 #endif

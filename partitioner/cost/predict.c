@@ -207,6 +207,7 @@ static void fill_numbers(struct plan *plan, uint32_t s, const struct profile *pr
     }
     struct stage_place place = predict_place(with->placement, s, with->network, plan->cluster);
     place.speed_permille = speed;
+    place.runs_apart = slots->again > 0;
     const struct stage_bytes bytes = stage_bytes_at(profile, stage->first, stage->end, stage->recompute,
                                                     stage->recompute_count, &plan->holding, place.replicas);
     stage->costs = stage_cost_at(profile, stage->first, stage->end, stage->recompute, stage->recompute_count,

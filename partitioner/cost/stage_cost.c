@@ -140,26 +140,28 @@ static uint64_t weights_of(const struct stage_view *view, uint32_t layer)
     return stage_layer_weights(view->profile, view->first, view->end, layer);
 }
 
-static uint64_t segment_needs(const struct stage_view *view, const struct segment *segment)
+static void add_segment(const struct stage_view *view, const struct segment *segment, struct stage_bytes *bytes)
 {
     struct segment_memory memory = { 0 };
     for (uint32_t l = segment->first; l < segment->end; l++) {
         const struct layer_memory layer = layer_memory_of(&view->profile->layers[l]);
         segment_add(&memory, &layer, alive_at(view, l, l + 1), view->gathers ? weights_of(view, l) : 0);
     }
-    return segment_workspace(&memory, segment->end < view->end ? alive_at(view, segment->end, segment->end) : 0);
+    const uint64_t above = segment->end < view->end ? alive_at(view, segment->end, segment->end) : 0;
+    bytes->transient = max_u64(bytes->transient, segment_workspace(&memory, above));
+    bytes->transient_apart = max_u64(bytes->transient_apart, segment_workspace_apart(&memory, above));
+    bytes->again = add_clamped(bytes->again, memory.data);
 }
 
-static uint64_t transient_of(const struct stage_view *view)
+static void add_transient(const struct stage_view *view, struct stage_bytes *bytes)
 {
-    uint64_t largest = 0;
     for (uint32_t l = view->first; l < view->end; l++) {
         const struct layer_memory layer = layer_memory_of(&view->profile->layers[l]);
-        largest = max_u64(largest, layer_workspace(&layer, alive_at(view, l, l + 1)));
+        bytes->transient = max_u64(bytes->transient, layer_workspace(&layer, alive_at(view, l, l + 1)));
     }
+    bytes->transient_apart = bytes->transient;
     for (size_t i = 0; i < view->segment_count; i++)
-        largest = max_u64(largest, segment_needs(view, &view->segments[i]));
-    return largest;
+        add_segment(view, &view->segments[i], bytes);
 }
 
 uint64_t stage_cut_bytes(const struct profile *profile, uint32_t end)
@@ -227,7 +229,7 @@ struct stage_bytes stage_bytes_at(const struct profile *profile, uint32_t first,
     stage_put_held(&bytes, &held);
     bytes.input = stage_cut_bytes(profile, first);
     bytes.output = stage_cut_bytes(profile, end);
-    bytes.transient = transient_of(&view);
+    add_transient(&view, &bytes);
     return bytes;
 }
 
@@ -240,7 +242,8 @@ struct stage_bytes stage_bytes_of(const struct profile *profile, uint32_t first,
 
 struct stage_bytes stage_bytes_of_split(struct stage_bytes bytes, uint32_t splits)
 {
-    uint64_t *const per_micro_batch[] = { &bytes.input, &bytes.output, &bytes.kept, &bytes.kept_through, &bytes.held };
+    uint64_t *const per_micro_batch[] = { &bytes.input,        &bytes.output, &bytes.kept,
+                                          &bytes.kept_through, &bytes.held,   &bytes.again };
     for (size_t i = 0; splits > 1 && i < sizeof per_micro_batch / sizeof per_micro_batch[0]; i++) {
         const uint64_t whole = *per_micro_batch[i];
         *per_micro_batch[i] = round_to_256(whole / splits + (whole % splits > 0));
@@ -264,7 +267,7 @@ static uint64_t moved_bytes(const struct stage_bytes *bytes)
 
 // The input counts with what is kept for as long as its slot is needed. What goes to the
 // host is here while an action runs.
-static void put_bytes(struct cost_row *row, const struct stage_bytes *bytes)
+static void put_bytes(struct cost_row *row, const struct stage_bytes *bytes, bool runs_apart)
 {
     const uint64_t moved = moved_bytes(bytes), kept = moved ? 0 : bytes->kept;
     const uint64_t through = add_clamped(moved ? 0 : bytes->kept_through,
@@ -273,7 +276,8 @@ static void put_bytes(struct cost_row *row, const struct stage_bytes *bytes)
     row->output_bytes = bytes->output;
     row->kept_forward_bytes = add_clamped(add_clamped(kept, only_i), through);
     row->kept_weight_bytes = add_clamped(bytes->held, through);
-    row->transient_bytes = add_clamped(bytes->transient, moved);
+    row->again_bytes = runs_apart ? bytes->again : 0;
+    row->transient_bytes = add_clamped(runs_apart ? bytes->transient_apart : bytes->transient, moved);
     row->fixed_bytes = add_clamped(bytes->weights, add_clamped(bytes->gradients, bytes->optimizer));
     row->version_bytes = bytes->version;
 }
@@ -305,7 +309,7 @@ struct cost_row stage_cost_at(const struct profile *profile, uint32_t first, uin
     const struct stage_bytes bytes =
         stage_bytes_at(profile, first, end, recompute, recompute_count, holding, place->replicas);
     struct cost_row row = times_of(&view, place->speed_permille);
-    put_bytes(&row, &bytes);
+    put_bytes(&row, &bytes, place->runs_apart);
     const struct stage_states states = states_of(&view, holding);
     holding_add_times(holding, place, &states, &row);
     if (bytes.kept_on_host)
@@ -328,14 +332,15 @@ struct stage_memory stage_memory_of(const struct stage_bytes *bytes, const struc
         .gradients_bytes = bytes->gradients,
         .optimizer_bytes = bytes->optimizer,
         .versions_bytes = slots->versions > 1 ? multiply_clamped(slots->versions - 1, bytes->version) : 0,
-        .transient_bytes = bytes->transient,
+        .transient_bytes = stage_workspace(bytes, slots),
         .host_bytes = bytes->host,
     };
     const struct slots here = bytes->kept_on_host ? stage_slots_here(slots) : *slots;
     const uint64_t kept[] = { multiply_clamped(here.input[bytes->input_life], bytes->input),
                               multiply_clamped(here.kept, bytes->kept),
                               multiply_clamped(here.kept_through, bytes->kept_through),
-                              multiply_clamped(slots->held, bytes->held) };
+                              multiply_clamped(slots->held, bytes->held),
+                              multiply_clamped(slots->again, bytes->again) };
     for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++)
         memory.kept_bytes = add_clamped(memory.kept_bytes, kept[i]);
     if (bytes->kept_on_host)
@@ -358,7 +363,7 @@ uint64_t stage_fixed_bytes(struct stage_bytes bytes, const struct slots *slots, 
     struct slots with = *slots;
     with.input[INPUT_UNTIL_F] = input_slots;
     bytes.input_life = INPUT_UNTIL_F;
-    bytes.kept = bytes.kept_through = bytes.held = bytes.transient = 0;
+    bytes.kept = bytes.kept_through = bytes.held = bytes.transient = bytes.again = bytes.transient_apart = 0;
     return stage_memory_of(&bytes, &with).peak_bytes;
 }
 

@@ -33,6 +33,9 @@
 //                  [a, b) + all of its again_l. While it is being re-run, those + forward_l + the part of
 //                  alive(b) that was made before b
 //   transient      the largest of all these
+//   again          where the schedule has R of its own: the sum of again_l over all segments, in slots from R
+//                  until B or I. The workspace (transient_apart) is that without it, but with saved_l while the
+//                  forward of a layer of a segment runs
 //
 // The forward workspace holds alive(l) even where it is kept: its gradient needs
 // the place anyway when the backward of l runs, and it makes the workspace of a
@@ -62,7 +65,14 @@ struct stage_bytes {
     uint64_t kept, kept_through, held;
     bool kept_on_host;      // the first two, but for one slot
     uint64_t transient;     // the larger of forward and backward workspace
+    uint64_t again, transient_apart;  // where the schedule has R of its own: what is run again; the workspace without it
 };
+
+// The workspace under a schedule that needs these slots.
+static inline uint64_t stage_workspace(const struct stage_bytes *bytes, const struct slots *slots)
+{
+    return slots->again > 0 ? bytes->transient_apart : bytes->transient;
+}
 
 // Parameters that are lent (profile.h). A stage that holds who reads them without who lends them has a copy, with its
 // gradients and what the optimizer keeps of it, and counts it with the first of its layers that reads it:

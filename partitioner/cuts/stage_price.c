@@ -326,6 +326,7 @@ uint64_t stage_price_most_bytes(const struct cut_problem *problem, uint32_t stag
                                  .kept_through = cut_sum(problem, stage, SUM_OUTPUTS, from, to),
                                  .held = cut_sum(problem, stage, SUM_HELD, from, to),
                                  .transient = cut_sum(problem, stage, SUM_OUTPUTS, from, to) };
+    bytes.transient_apart = bytes.transient;
     stage_put_held(&bytes, &held);
     bytes = stage_bytes_of_split(bytes, problem->schedule.order->splits);
     return stage_memory_of(&bytes, &problem->schedule.slots[stage]).peak_bytes;

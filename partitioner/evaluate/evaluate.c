@@ -130,6 +130,7 @@ static bool check_row_bytes(const struct scope *scope, const struct sizes *sizes
     return same(row->output_bytes, sizes->output, error, s, "costs.output_bytes")
         && same(row->kept_forward_bytes, forward, error, s, "costs.kept_forward_bytes")
         && same(row->kept_weight_bytes, sizes->held + through, error, s, "costs.kept_weight_bytes")
+        && same(row->again_bytes, sizes->again, error, s, "costs.again_bytes")
         && same(row->transient_bytes, sizes->transient + moved, error, s, "costs.transient_bytes")
         && same(row->fixed_bytes, sizes->weights + sizes->gradients + sizes->optimizer, error, s, "costs.fixed_bytes")
         && same(row->version_bytes, sizes->version, error, s, "costs.version_bytes");
@@ -150,6 +151,7 @@ static bool check_memory(const struct evaluation *evaluation, const struct scope
     const uint64_t in_flight = replay_within(replay, stage, KIND(ACTION_F), BACKWARDS);
     const uint64_t through = replay_within(replay, stage, KIND(ACTION_F), LAST_BACKWARDS);
     const uint64_t held = replay_within(replay, stage, KIND(ACTION_I), KIND(ACTION_W));
+    const uint64_t again = scope->runs_apart ? replay_within(replay, stage, KIND(ACTION_R) | BACKWARDS, BACKWARDS) : 0;
     const uint64_t inputs = replay_within(replay, stage, KIND(ACTION_RECV_F), input_end[sizes->life]);
     const uint64_t gradients = replay_within(replay, stage, KIND(ACTION_RECV_B), BACKWARDS);
     const uint64_t outputs = is_last ? 0 : replay_handed(replay, stage, stage + 1, KIND(ACTION_F), LAST_BACKWARDS);
@@ -158,7 +160,8 @@ static bool check_memory(const struct evaluation *evaluation, const struct scope
     const uint64_t versions = (replay_versions(replay, stage) - 1) * sizes->version;
     const uint64_t all_kept = in_flight * sizes->kept + through * sizes->kept_through;
     const uint64_t one_kept = (in_flight ? sizes->kept : 0) + (through ? sizes->kept_through : 0);
-    const uint64_t kept = inputs * sizes->input + (is_moved ? one_kept : all_kept) + held * sizes->held;
+    const uint64_t kept = inputs * sizes->input + (is_moved ? one_kept : all_kept) + held * sizes->held
+                        + again * sizes->again;
     const uint64_t host = sizes->host + (is_moved ? all_kept : 0);
     const uint64_t buffers = (outputs + gradients) * sizes->output + input_gradients * sizes->input;
     const uint64_t fixed = sizes->weights + sizes->gradients + sizes->optimizer;
@@ -179,7 +182,8 @@ static bool check_stage_as(const struct evaluation *evaluation, const struct pro
 {
     const struct plan *plan = evaluation->plan;
     const struct plan_stage *stage = &plan->stages[s];
-    const struct scope scope = { plan, profile, stage, stage->first, stage->end };
+    const struct scope scope = { plan, profile, stage, stage->first, stage->end,
+                                 replay_within(&evaluation->replay, (uint32_t)s, KIND(ACTION_R), 0) > 0 };
     const struct sizes sizes = evaluate_sizes(&scope);
     const struct sizes part = evaluate_part(sizes, evaluation->replay.lowered->splits);
     const struct cluster_device least = least_device(plan, stage);

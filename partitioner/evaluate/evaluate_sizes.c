@@ -102,22 +102,31 @@ static uint64_t alive(const struct scope *scope, uint32_t layer, uint32_t made_b
     return sum;
 }
 
+// What is there of a segment from its re-run on.
+static uint64_t segment_data(const struct scope *scope, struct segment segment)
+{
+    uint64_t data = 0;
+    for (uint32_t l = segment.first; l < segment.end && evaluate_gathers(scope); l++)
+        data = add_clamped(data, evaluate_weights(scope, l));
+    for (uint32_t l = segment.first; l < segment.end; l++)
+        data = add_clamped(data, add_clamped(round_to_256(scope->profile->layers[l].saved_bytes),
+                                             output_of(scope, l)));
+    return data;
+}
+
 static uint64_t workspace_at(const struct scope *scope, uint32_t layer)
 {
     const struct profile_layer *own = &scope->profile->layers[layer];
     const uint64_t around = alive(scope, layer, layer + 1);
-    const uint64_t forward = add_clamped(round_to_256(own->workspace_bytes), around);
+    uint64_t forward = add_clamped(round_to_256(own->workspace_bytes), around);
     uint64_t backward = add_clamped(round_to_256(own->backward_workspace_bytes), around);
     uint64_t again = 0;
     const int number = segment_of(scope, layer);
     if (number >= 0) {
         const struct segment segment = scope->stage->recompute[number];
-        uint64_t data = 0;
-        for (uint32_t l = segment.first; l < segment.end && evaluate_gathers(scope); l++)
-            data = add_clamped(data, evaluate_weights(scope, l));
-        for (uint32_t l = segment.first; l < segment.end; l++)
-            data = add_clamped(data, add_clamped(round_to_256(scope->profile->layers[l].saved_bytes),
-                                                 output_of(scope, l)));
+        const uint64_t data = scope->runs_apart ? 0 : segment_data(scope, segment);
+        if (scope->runs_apart)  // what its F saves goes nowhere else
+            forward = add_clamped(forward, round_to_256(own->saved_bytes));
         backward = add_clamped(backward, data);
         again = add_clamped(data, round_to_256(own->workspace_bytes));
         if (segment.end < scope->end)
@@ -147,6 +156,8 @@ struct sizes evaluate_sizes(const struct scope *scope)
     struct sizes sizes = { .input = crossing(scope, scope->first), .output = crossing(scope, scope->end),
                            .life = life_of_input(scope) };
     evaluate_holding(scope, &sizes);
+    for (size_t i = 0; scope->runs_apart && i < scope->stage->recompute_count; i++)
+        sizes.again = add_clamped(sizes.again, segment_data(scope, scope->stage->recompute[i]));
     for (uint32_t l = scope->first; l < scope->end; l++) {
         const struct profile_layer *layer = &scope->profile->layers[l];
         sizes.held = add_clamped(sizes.held, round_to_256(layer->held_for_weight_bytes));
@@ -164,7 +175,8 @@ struct sizes evaluate_sizes(const struct scope *scope)
 
 struct sizes evaluate_part(struct sizes sizes, uint32_t splits)
 {
-    uint64_t *const parts[] = { &sizes.kept, &sizes.kept_through, &sizes.held, &sizes.input, &sizes.output };
+    uint64_t *const parts[] = { &sizes.kept, &sizes.kept_through, &sizes.held, &sizes.input, &sizes.output,
+                               &sizes.again };
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
         *parts[i] = round_to_256((*parts[i] + splits - 1) / splits);
     return sizes;

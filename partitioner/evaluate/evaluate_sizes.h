@@ -11,12 +11,14 @@ struct scope {  // a stage of a plan
     const struct profile *profile;
     const struct plan_stage *stage;
     uint32_t first, end;
+    bool runs_apart;  // the schedule has R of its own there
 };
 
 struct sizes {
     uint64_t weights, gradients, optimizer, version;  // on the device
     uint64_t host;                                    // without what is kept
     uint64_t kept, kept_through, held, input, output, transient;
+    uint64_t again;  // of an R of its own; 0 where there is none
     enum input_life life;
 };
 

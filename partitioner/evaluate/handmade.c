@@ -8,7 +8,7 @@
 #include "partitioner/evaluate/reprice.h"
 #include "partitioner/search/search_request.h"
 
-#define NEWEST_VERSION 4
+#define NEWEST_VERSION 5
 #define MOST_COUNT (1 << 20)
 
 // --- the head ---------------------------------------------------------------------------

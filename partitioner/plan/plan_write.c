@@ -79,6 +79,9 @@ void certificate_write(struct json_writer *writer, const struct certificate *cer
 // first knows one device per stage, stage s on rank s mod ranks.
 static unsigned version_of(const struct plan *plan)
 {
+    for (size_t s = 0; s < plan->stage_count; s++)
+        if (cost_row_version(&plan->stages[s].costs) > 2)
+            return 5;
     if (plan->given)
         return 4;
     if (plan->order || !holding_is_old(&plan->holding))

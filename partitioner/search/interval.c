@@ -226,5 +226,6 @@ struct stage_bytes interval_bytes(struct intervals *intervals, uint32_t first, u
         if (is_kept(intervals, l, end))
             bytes.kept_through += intervals->memory[l].output;
     }
+    bytes.transient_apart = bytes.transient;
     return bytes;
 }

@@ -55,7 +55,7 @@ void recompute_bounds_free(struct recompute_bounds *bounds)
     free(bounds);
 }
 
-// Prices know whole tensors on their devices alone.
+// Prices know whole tensors on their devices alone, and what is run again in the workspace alone.
 static bool has_prices(struct recompute_bounds *bounds)
 {
     struct intervals *intervals = bounds->intervals;
@@ -66,8 +66,11 @@ static bool has_prices(struct recompute_bounds *bounds)
     bounds->is_asked = true;
     if (intervals->splits > 1 || intervals->holding.activations_on_host)
         return false;
-    for (uint32_t s = 0; s < bounds->stages; s++)
+    for (uint32_t s = 0; s < bounds->stages; s++) {
+        if (bounds->slots[s].again > 0)
+            return false;
         most = max_u64(most, bounds->capacities[s]);
+    }
     bounds->prices = recompute_prices_create(intervals, 0, intervals->layers, most, RECOMPUTE_SHARP, &ignored);
     bounds->dry = recompute_prices_create(intervals, 0, intervals->layers, most, RECOMPUTE_SHARP, &ignored);
     if (bounds->dry)

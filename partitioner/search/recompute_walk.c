@@ -91,7 +91,7 @@ static uint32_t price_slots(const struct recompute_walk *walk)
 static bool may_ask_prices(const struct recompute_walk *walk)
 {
     return walk->wanted == RECOMPUTE_LEAST && walk->end - walk->first >= MANY && walk->intervals->splits == 1
-        && price_slots(walk) > 0;
+        && price_slots(walk) > 0 && walk->slots->again == 0;
 }
 
 static void sum_parts(struct recompute_walk *walk)
@@ -183,7 +183,8 @@ static bool add_label(struct recompute_walk *walk, uint32_t position, struct rec
 
 static uint32_t class_slots(const struct slots *slots, enum recompute_class class)
 {
-    return class == CLASS_KEPT ? slots->kept : class == CLASS_THROUGH ? slots->kept_through : slots->held;
+    const uint32_t of[CLASSES] = { slots->kept, slots->kept_through, slots->held, slots->again };
+    return of[class];
 }
 
 // The label keeps so many bytes of a micro-batch.
@@ -304,11 +305,13 @@ static bool drop_layers(struct recompute_walk *walk, uint32_t first, const struc
         next.time += layer_time(walk, l);
         next.layers += !walk->takes_no_time;
         take(walk, &next, CLASS_HELD, add_clamped(memory->held, held_sources(walk, l, first)));
+        take(walk, &next, CLASS_AGAIN, add_clamped(memory->again, gathered));
         keep_sources(walk, &next, l, first, true);
         next.kept_set &= walk->positions[l + 1 - walk->first].live;
         struct recompute_label ended = next;
         const uint64_t above = l + 1 < walk->end ? intervals->above[l + 1] : 0;
-        ended.transient = max_u64(ended.transient, segment_workspace(&segment, above));
+        ended.transient = max_u64(ended.transient, walk->slots->again > 0 ? segment_workspace_apart(&segment, above)
+                                                                          : segment_workspace(&segment, above));
         if (!add_label(walk, l + 1, ended))
             return false;
     }

@@ -12,7 +12,7 @@
 //
 //     three tensors of 256 in two parts     all together     768 / 2 = 384  ->  512
 //                                           each by itself   128  ->  256, three times
-enum recompute_class { CLASS_KEPT, CLASS_THROUGH, CLASS_HELD, CLASSES };
+enum recompute_class { CLASS_KEPT, CLASS_THROUGH, CLASS_HELD, CLASS_AGAIN, CLASSES };
 
 // One way to have decided the layers before a position.
 struct recompute_label {

@@ -61,6 +61,24 @@ echo "# found for what a plan's stages cost"
 weir schedule search --ranks 2 --micro-batches 4 --cost named.json --objective makespan -o found.json > /dev/null
 plan --memory 4MiB --schedule ./found.json -o plan.json > /dev/null && weir verify plan.json | tail -1
 
+echo "# that says when stages run again"
+again() {
+    python3 - "$@" << 'P'
+import json, sys
+order = json.load(open('1f1b.json'))
+order.update(name='again', actions=sys.argv[1:])
+json.dump(order, open('again.json', 'w'))
+P
+    plan --memory 1120KiB --schedule ./again.json -o plan.json | grep -o 'Proved optimal'
+    sed -n 's/.*\("version": [0-9]\|"again_bytes": [0-9]*\|"peak_bytes": [0-9]*\).*/\1/p' plan.json
+    weir check plan.json --profile profile.json
+    weir simulate plan.json | sed -n '/^rank  /,/^$/p'
+    weir verify plan.json | tail -1
+}
+again '0F0 0F1 0R0 0B0 0F2 0R1 0B1 0F3 0R2 0B2 0R3 0B3 0STEP' '1F0 1B0 1F1 1R1 1B1 1F2 1B2 1F3 1B3 1STEP'
+weir train $model --plan plan.json --data text --steps 2 > /dev/null; echo "trained, exit $?"
+weir export pytorch-csv plan.json; echo "exit $?"
+
 echo "# refused"
 refuse() { printf '%b' "$1" > bad.csv; plan --schedule bad.csv; echo "exit $?"; }
 refuse '0F0,0F1,0B0\n1F0,1B0,1F1,1B1\n'

@@ -123,9 +123,10 @@ static inline void twin_note_way(struct twin *twin, uint32_t s, const struct seg
     for (size_t i = 0; i < count; i++)
         for (uint32_t l = segments[i].first; l < segments[i].end; l++)
             again_ns += profile_recompute_ns(&profile->layers[l]);
-    const uint64_t peak = stage_memory_of(&split, &twin->slots[s]).peak_bytes;
+    const struct stage_memory memory = stage_memory_of(&split, &twin->slots[s]);
     twin_add_way(twin_ways(twin, s), (struct way){ stage_scaled_ns(again_ns, twin_speed(twin, s)),
-                                                   peak - bytes.transient, bytes.transient });
+                                                   memory.peak_bytes - memory.transient_bytes,
+                                                   memory.transient_bytes });
 }
 
 static inline void twin_note_ways(struct twin *twin, uint32_t s, uint32_t from, struct segment *segments, size_t count)

@@ -122,7 +122,6 @@ static struct schedule *draw_given(uint64_t *seed, struct search_request *reques
     struct traits traits = random_traits(seed);
     size_t pairs;
     traits.weights = WEIGHTS_FLUSH;
-    traits.recompute = false;                // the plan's to say
     traits.copies &= random_below(seed, 2);  // planned only where their neighbours are the same
     struct schedule *order = random_order(seed, &traits);
     schedule_free(random_lower(seed, order, &traits, &pairs));

@@ -255,6 +255,7 @@ static void run_stage(uint64_t trial, struct queue *queue, const struct model *m
     const uint32_t first = (uint32_t)random_below(seed, model->count);
     const uint32_t end = first + 1 + (uint32_t)random_below(seed, model->count - first);
     const bool is_last = end == model->count, split = random_below(seed, 2);
+    const bool apart = random_below(seed, 2), by_itself = random_below(seed, 2);  // what is run again, and by an R
     struct segment segments[MOST];
     const size_t segment_count = random_segments(seed, first, end, segments);
 
@@ -266,17 +267,19 @@ static void run_stage(uint64_t trial, struct queue *queue, const struct model *m
     const struct stage_bytes *bytes = &stage->bytes;
     struct place weights = place(bytes->weights), gradients = place(bytes->gradients), kept = place(bytes->kept),
                  through = place(bytes->kept_through), held = place(bytes->held), output = place(bytes->output),
-                 dx = place(bytes->input), workspace = place(bytes->transient);
+                 dx = place(bytes->input), again = place(bytes->again),
+                 workspace = place(apart ? bytes->transient_apart : bytes->transient);
     memset(gradients.at, 0, bytes->gradients);
 
     float loss = -1;
     struct stopwatch reruns = { 0 };
-    const struct stage_pass pass = {
+    struct stage_pass pass = {
         .queue = queue, .weights = weights.at, .gradients = gradients.at, .kept = kept.at,
         .input = first ? plain->y[first - 1] : input, .output = is_last ? NULL : output.at,
         .kept_through = through.at, .held = split ? held.at : NULL,
         .output_gradient = is_last ? NULL : plain->dx[end], .input_gradient = first ? dx.at : NULL,
-        .workspace = workspace.at, .loss = &loss, .reruns = &reruns,
+        .again = apart && bytes->again > 0 ? again.at : NULL,
+        .workspace = workspace.at, .workspace_bytes = workspace.bytes, .loss = &loss, .reruns = &reruns,
     };
     assert_good(stage->functions->initialize(stage->self, queue, weights.at, &error), error);
     assert_good(stage->functions->forward(stage->self, &pass, &error), error);
@@ -285,10 +288,16 @@ static void run_stage(uint64_t trial, struct queue *queue, const struct model *m
     if (!is_last)
         assert_memory_equal(output.at, plain->y[end - 1], model->layers[end - 1].output_bytes);
 
-    poison(workspace.at, bytes->transient);  // nothing may live there between F and B
+    poison(workspace.at, workspace.bytes);  // nothing may live there between F and B
+    if (by_itself && pass.again) {
+        assert_good(stage->functions->recompute(stage->self, &pass, &error), error);
+        poison(workspace.at, workspace.bytes);
+        pass.was_recomputed = true;
+    }
     if (split) {
         assert_good(stage->functions->backward_input(stage->self, &pass, &error), error);
-        poison(workspace.at, bytes->transient);
+        poison(workspace.at, workspace.bytes);
+        poison(again.at, again.bytes);
         poison(kept.at, bytes->kept);  // and W may use only what it is left
         assert_good(stage->functions->backward_weight(stage->self, &pass, &error), error);
     } else {
@@ -308,6 +317,7 @@ static void run_stage(uint64_t trial, struct queue *queue, const struct model *m
     leave(weights, trial, "weights"), leave(gradients, trial, "gradients"), leave(kept, trial, "kept");
     leave(through, trial, "kept_through"), leave(held, trial, "held"), leave(output, trial, "output");
     leave(dx, trial, "the input's gradient"), leave(workspace, trial, "the workspace");
+    leave(again, trial, "what is run again");
     chain_free(chain);
 }
 

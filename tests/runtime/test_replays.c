@@ -141,7 +141,7 @@ static void make_stages(struct stage *stages, struct kerneled *kerneled, const s
                 .weights = SLOT_BYTES, .gradients = SLOT_BYTES, .version = SLOT_BYTES, .optimizer = 2 * SLOT_BYTES,
                 .input = s > 0 ? SLOT_BYTES : 0, .input_life = (enum input_life)(trial % 3),
                 .output = s + 1 < lowered->stages ? SLOT_BYTES : 0, .kept = SLOT_BYTES, .held = SLOT_BYTES,
-                .transient = SLOT_BYTES,
+                .transient = SLOT_BYTES, .transient_apart = SLOT_BYTES,
             },
         };
     }

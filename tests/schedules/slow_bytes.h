@@ -97,6 +97,11 @@ static inline void lives_add_kept(struct lives *lives, const struct slow_action 
         lives_add(lives, start, lives->forward_only ? end : moment_of_end(lives_find(lives, a, 0, KINDS_BACK)), kept);
         lives_add(lives, start, end, input > kept ? input - kept : 0);
     }
+    if (KINDS_BACK >> a.kind & 1) {  // since its R, or since it runs again itself
+        const int again = slow_find_near(lives->slow, a, 0, 1 << ACTION_R);
+        lives_add(lives, again >= 0 ? moment_of_start(&lives->slow->actions[again]) : start, end,
+                  slow_part(schedule, a, row->again_bytes));
+    }
     if (a.kind == ACTION_I)
         lives_add(lives, end, moment_of_end(lives_find(lives, a, 0, 1 << ACTION_W)),
                   slow_part(schedule, a, row->kept_weight_bytes));

@@ -65,9 +65,6 @@ static struct bad_row {
     { "no flush", WEIGHTS_STASH, { "0F0 0F1 0B0 0STEP0 0B1 0STEP1", "1F0 1B0 1STEP0 1F1 1B1 1STEP1" },
       "its weights are \"stash\": an order without a flush is one of a whole run, and a plan is for runs of any length;"
       " plan for a schedule by its name, or for an order that flushes" },
-    { "recomputation apart", WEIGHTS_FLUSH, { "0F0 0F1 0R0 0B0 0B1", "1F0 1B0 1F1 1B1" },
-      "0R0 recomputes apart, but what runs again, and that it does so with its backward, is for the plan to say: leave"
-      " every R out" },
     { "a rank that does nothing", WEIGHTS_FLUSH, { "0F0 0F1 0B0 0B1", "" }, "rank 1 does nothing" },
     { "a backward that is missing", WEIGHTS_FLUSH, { "0F0 0F1 0B0", "1F0 1B0 1F1 1B1" }, "rank 0, 0B1: it is missing" },
     { "a backward before its forward", WEIGHTS_FLUSH, { "0B0 0F0 0F1 0B1", "1F0 1B0 1F1 1B1" },

@@ -24,27 +24,27 @@ static struct slots_row {
     uint32_t micro_batches;
     struct slots want[4];
 } slots_rows[] = {
-    // input {until F, I, W}, kept, through, held, output, output gradient, input gradient, versions
+    // input {until F, I, W}, kept, through, held, again, output, output gradient, input gradient, versions
     { "gpipe: everything is kept", "gpipe", 8,
-      { { { 0, 0, 0 }, 8, 8, 0, 2, 1, 0, 1 },
-        { { 1, 8, 8 }, 8, 8, 0, 2, 1, 2, 1 },
-        { { 1, 8, 8 }, 8, 8, 0, 2, 1, 2, 1 },
-        { { 1, 8, 8 }, 8, 8, 0, 0, 0, 2, 1 } } },
+      { { { 0, 0, 0 }, 8, 8, 0, 0, 2, 1, 0, 1 },
+        { { 1, 8, 8 }, 8, 8, 0, 0, 2, 1, 2, 1 },
+        { { 1, 8, 8 }, 8, 8, 0, 0, 2, 1, 2, 1 },
+        { { 1, 8, 8 }, 8, 8, 0, 0, 0, 0, 2, 1 } } },
     { "1f1b: rank s keeps p - s", "1f1b", 8,
-      { { { 0, 0, 0 }, 4, 4, 0, 2, 1, 0, 1 },
-        { { 1, 4, 4 }, 3, 3, 0, 2, 1, 2, 1 },
-        { { 1, 3, 3 }, 2, 2, 0, 2, 1, 2, 1 },
-        { { 1, 2, 2 }, 1, 1, 0, 0, 0, 2, 1 } } },
+      { { { 0, 0, 0 }, 4, 4, 0, 0, 2, 1, 0, 1 },
+        { { 1, 4, 4 }, 3, 3, 0, 0, 2, 1, 2, 1 },
+        { { 1, 3, 3 }, 2, 2, 0, 0, 2, 1, 2, 1 },
+        { { 1, 2, 2 }, 1, 1, 0, 0, 0, 0, 2, 1 } } },
     { "pipedream: rank s holds p - s versions", "pipedream", 8,
-      { { { 0, 0, 0 }, 4, 4, 0, 2, 1, 0, 4 },
-        { { 1, 4, 4 }, 3, 3, 0, 2, 1, 2, 3 },
-        { { 1, 3, 3 }, 2, 2, 0, 2, 1, 2, 2 },
-        { { 1, 2, 2 }, 1, 1, 0, 0, 0, 2, 1 } } },
+      { { { 0, 0, 0 }, 4, 4, 0, 0, 2, 1, 0, 4 },
+        { { 1, 4, 4 }, 3, 3, 0, 0, 2, 1, 2, 3 },
+        { { 1, 3, 3 }, 2, 2, 0, 0, 2, 1, 2, 2 },
+        { { 1, 2, 2 }, 1, 1, 0, 0, 0, 0, 2, 1 } } },
     { "pipedream: fewer micro-batches than versions", "pipedream", 2,
-      { { { 0, 0, 0 }, 2, 2, 0, 2, 1, 0, 2 },
-        { { 1, 2, 2 }, 2, 2, 0, 2, 1, 2, 2 },
-        { { 1, 2, 2 }, 2, 2, 0, 2, 1, 2, 2 },
-        { { 1, 2, 2 }, 1, 1, 0, 0, 0, 2, 1 } } },
+      { { { 0, 0, 0 }, 2, 2, 0, 0, 2, 1, 0, 2 },
+        { { 1, 2, 2 }, 2, 2, 0, 0, 2, 1, 2, 2 },
+        { { 1, 2, 2 }, 2, 2, 0, 0, 2, 1, 2, 2 },
+        { { 1, 2, 2 }, 1, 1, 0, 0, 0, 0, 2, 1 } } },
 };
 
 static void slots_are_the_expected_ones(void **state)
@@ -57,9 +57,9 @@ static void slots_are_the_expected_ones(void **state)
     for (uint32_t s = 0; s < 4; s++) {
         const struct slots *w = &row->want[s], *g = &slots[s];
         if (memcmp(w, g, sizeof *w) != 0)
-            fail_msg("stage %u: input {%u %u %u} kept %u through %u held %u output %u gradients %u %u versions %u", s,
-                     g->input[0], g->input[1], g->input[2], g->kept, g->kept_through, g->held, g->output,
-                     g->output_gradient, g->input_gradient, g->versions);
+            fail_msg("stage %u: input {%u %u %u} kept %u through %u held %u again %u output %u gradients %u %u versions %u", s,
+                     g->input[0], g->input[1], g->input[2], g->kept, g->kept_through, g->held, g->again,
+                     g->output, g->output_gradient, g->input_gradient, g->versions);
     }
     schedule_free(schedule);
 }
@@ -83,7 +83,7 @@ static size_t position_of(const struct action_list *list, uint32_t stage, uint32
 }
 
 enum { F = 1 << ACTION_F, BACK = 1 << ACTION_B | 1 << ACTION_I, LAST = 1 << ACTION_B | 1 << ACTION_W,
-       I = 1 << ACTION_I, W = 1 << ACTION_W, RECV_F = 1 << ACTION_RECV_F, RECV_B = 1 << ACTION_RECV_B };
+       R = 1 << ACTION_R, I = 1 << ACTION_I, W = 1 << ACTION_W, RECV_F = 1 << ACTION_RECV_F, RECV_B = 1 << ACTION_RECV_B };
 
 static uint32_t overlap(const struct life *lives, size_t count)
 {
@@ -137,6 +137,15 @@ static uint32_t twin_messages(const struct schedule *schedule, uint32_t rank, ui
     return count < 2 ? count : 2;
 }
 
+static bool has_an_r(const struct schedule *schedule, uint32_t stage)
+{
+    for (uint32_t rank = 0; rank < schedule->ranks; rank++)
+        for (size_t i = 0; i < schedule->lists[rank].count; i++)
+            if (schedule->lists[rank].at[i].kind == ACTION_R && schedule->lists[rank].at[i].stage == stage)
+                return true;
+    return false;
+}
+
 // Where nothing goes back, everything ends with F.
 static struct slots twin_slots(const struct schedule *schedule, uint32_t stage)
 {
@@ -150,6 +159,8 @@ static struct slots twin_slots(const struct schedule *schedule, uint32_t stage)
         most.kept = larger(most.kept, twin(schedule, rank, stage, F, stage, back));
         most.kept_through = larger(most.kept_through, twin(schedule, rank, stage, F, stage, last));
         most.held = larger(most.held, twin(schedule, rank, stage, I, stage, W));
+        if (has_an_r(schedule, stage))
+            most.again = larger(most.again, twin(schedule, rank, stage, R | BACK, stage, BACK));
         most.output_gradient = larger(most.output_gradient, twin(schedule, rank, stage, RECV_B, stage, BACK));
         most.output = larger(most.output, twin_messages(schedule, rank, stage, ACTION_SEND_F));
         most.input_gradient = larger(most.input_gradient, twin_messages(schedule, rank, stage, ACTION_SEND_B));

@@ -249,7 +249,7 @@ static void random_schedules_go_on_bit_for_bit(void **state)
         struct traits traits = random_traits(&seed);
         char what[100];
         traits.weights = (enum weights)(trial % (WEIGHTS_2BW + 1));
-        traits.splits = traits.recompute = false;  // not of these layers
+        traits.splits = false;  // not of these layers
         size_t pairs;
         struct schedule *order = random_order(&seed, &traits);
         struct schedule *lowered = random_lower(&seed, order, &traits, &pairs);

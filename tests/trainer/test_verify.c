@@ -76,7 +76,7 @@ static void random_schedules_compute_what_they_should_bit_for_bit(void **state)
         uint64_t seed = trial;
         struct traits traits = random_traits(&seed);
         traits.weights = (enum weights)random_below(&seed, WEIGHTS_2BW + 1);
-        traits.splits = traits.recompute = false;  // not of these layers
+        traits.splits = false;  // not of these layers
         size_t pairs;
         struct schedule *order = random_order(&seed, &traits);
         struct schedule *lowered = random_lower(&seed, order, &traits, &pairs);
