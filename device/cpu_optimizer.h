@@ -11,10 +11,11 @@ static void cpu_adamw(struct queue *queue, const struct adamw *adamw, const stru
     (void)queue;
     const struct adamw_factors *there = adamw->factors_at, factors = there ? *there : adamw_factors(adamw);
     FOR_VECTORS (i, left, span->count) {
-        const vec g = vec_load_first(span->gradients + i, left, 0);
+        const vec now = vec_load_first(weights + i, left, 0), plain = vec_load_first(span->gradients + i, left, 0);
+        const vec g = factors.coupled != 0 ? plain + factors.coupled * now : plain;
         const vec m = adamw->beta1 * vec_load_first(span->first + i, left, 0) + (1 - adamw->beta1) * g;
         const vec v = adamw->beta2 * vec_load_first(span->second + i, left, 0) + (1 - adamw->beta2) * g * g;
-        const vec w = factors.shrink * vec_load_first(weights + i, left, 0);
+        const vec w = factors.shrink * now;
         vec_store_first(span->first + i, m, left);
         vec_store_first(span->second + i, v, left);
         vec_store_first(next + i, w - factors.step * m / (vec_sqrt(v) * factors.second_factor + adamw->epsilon), left);
@@ -26,6 +27,7 @@ static void cpu_sgd(struct queue *queue, const struct sgd *sgd, const struct opt
     float *next = floats(span->next);
     const float *weights = floats_of(span->weights);
     const float *there = sgd->rate_at, rate = there ? *there : sgd->rate;
+    const bool leads = sgd->is_nesterov && span->first;
     (void)queue;
     FOR_VECTORS (i, left, span->count) {
         const vec w = vec_load_first(weights + i, left, 0);
@@ -33,7 +35,7 @@ static void cpu_sgd(struct queue *queue, const struct sgd *sgd, const struct opt
         const vec m = span->first ? sgd->momentum * vec_load_first(span->first + i, left, 0) + g : g;
         if (span->first)
             vec_store_first(span->first + i, m, left);
-        vec_store_first(next + i, w - rate * m, left);
+        vec_store_first(next + i, w - rate * (leads ? sgd->momentum * m + g : m), left);
     }
 }
 

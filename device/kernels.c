@@ -220,9 +220,10 @@ struct adamw_factors adamw_factors(const struct adamw *adamw)
 {
     const double update = (double)adamw->update;
     return (struct adamw_factors){
-        .shrink = 1 - adamw->rate * adamw->decay,
+        .shrink = adamw->is_coupled ? 1 : 1 - adamw->rate * adamw->decay,
         .step = (float)((double)adamw->rate / (1 - pow((double)adamw->beta1, update))),
         .second_factor = (float)(1 / sqrt(1 - pow((double)adamw->beta2, update))),
+        .coupled = adamw->is_coupled ? adamw->decay : 0,
     };
 }
 

@@ -206,23 +206,26 @@ struct optimizer_span {
 
 struct adamw {
     float rate, beta1, beta2, epsilon, decay;  // decay apart from the gradient, as the W says
+    bool is_coupled;                           // Adam: decay as a part of the gradient, decay * weight
     uint64_t update;                           // from 1; both moments are corrected for their start at zero
     const void *factors_at;                    // of a recording: where on the device adamw_factors() stand, or NULL
 };
-// What rate, decay and update come to:
+// What rate, decay and update come to; the moments are of gradient + coupled * weight:
 //
 //     next = shrink * weight - step * first / (second_factor * root of second + epsilon)
 struct adamw_factors {
-    float shrink, step, second_factor;
+    float shrink, step, second_factor, coupled;
 };
 struct adamw_factors adamw_factors(const struct adamw *adamw);
 void kernel_adamw(struct queue *queue, const struct adamw *adamw, const struct optimizer_span *span);
 
 struct sgd {
     float rate, momentum, decay;
+    bool is_nesterov;
     const void *rate_at;  // of a recording: where on the device the rate stands, or NULL
 };
-// first = momentum * first + (gradient + decay * weight); next = weight - rate * first.
+// first = momentum * first + (gradient + decay * weight); next = weight - rate * first, or by
+// Nesterov weight - rate * (momentum * first + (gradient + decay * weight)), a step ahead.
 // Without momentum `first` may be NULL: a buffer of zeroes that stays away.
 void kernel_sgd(struct queue *queue, const struct sgd *sgd, const struct optimizer_span *span);
 

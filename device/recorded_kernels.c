@@ -48,7 +48,7 @@ EQUAL_IF(clip, norms, norm_count, limit)
 EQUAL_IF(optimizer_span, next, weights, master, gradients, first, second, count)
 EQUAL_IF(dropout, probability)                // but for the key,
 EQUAL_IF(adamw, beta1, beta2, epsilon)        // what adamw_factors() come of,
-EQUAL_IF(sgd, momentum, decay)                // and the rate
+EQUAL_IF(sgd, momentum, decay, is_nesterov)   // and the rate
 
 #define AND_EQUAL(member)                       \
     && _Generic((a->member),                    \

@@ -5,6 +5,7 @@
 static uint64_t moments_of(enum optimizer_kind kind)
 {
     switch (kind) {
+    case OPTIMIZER_ADAM:
     case OPTIMIZER_ADAMW:
     case OPTIMIZER_ADAMW_MASTER:
         return 2;
@@ -72,10 +73,10 @@ static void update_span(const struct optimizer *optimizer, uint64_t update, stru
     if (moments == 2)
         kernel_adamw(queue, &(struct adamw){ .rate = optimizer->rate, .beta1 = optimizer->beta1,
                                              .beta2 = optimizer->beta2, .epsilon = optimizer->epsilon, .decay = decay,
-                                             .update = update }, &span);
+                                             .is_coupled = optimizer->kind == OPTIMIZER_ADAM, .update = update }, &span);
     else
-        kernel_sgd(queue, &(struct sgd){ .rate = optimizer->rate, .momentum = optimizer->momentum, .decay = decay },
-                   &span);
+        kernel_sgd(queue, &(struct sgd){ .rate = optimizer->rate, .momentum = optimizer->momentum, .decay = decay,
+                                     .is_nesterov = optimizer->is_nesterov }, &span);
 }
 
 struct own_call {

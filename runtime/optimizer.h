@@ -32,8 +32,9 @@ struct optimizer {
     layer_update_function *own;  // in place of the kind's formula, layer by layer, on its state; or NULL
     void *self;
     float rate;
-    float momentum;               // of momentum
-    float beta1, beta2, epsilon;  // of adamw
+    float momentum;               // of momentum,
+    bool is_nesterov;             // by which the step looks ahead (Nesterov 1983; Sutskever et al. 2013)
+    float beta1, beta2, epsilon;  // of adam and adamw
     float decay;
     float clip;  // the most that the norm of all gradients may be (clipping.h); 0: as it comes
 };

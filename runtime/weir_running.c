@@ -39,7 +39,8 @@ struct session_settings running_settings(const struct plan *plan, const struct w
                                          .optimizer = optimizer_default(plan->holding.optimizer) };
     struct optimizer *optimizer = &settings.optimizer;
     optimizer->rate = usual(running->rate, optimizer->rate);
-    if (plan->holding.optimizer == OPTIMIZER_MOMENTUM)
+    optimizer->is_nesterov = running->nesterov;
+    if (optimizer->momentum > 0)
         optimizer->momentum = usual(running->momentum, optimizer->momentum);
     optimizer->beta1 = usual(running->beta1, optimizer->beta1);
     optimizer->beta2 = usual(running->beta2, optimizer->beta2);
@@ -64,14 +65,14 @@ bool running_agrees(const struct weir_runtime *runtime, const struct process_gro
 {
     const struct weir_running *running = &runtime->running;
     const struct weir_keeping *keeping = running->keeping;
-    enum { NUMBERS = 7, AGREED = NUMBERS + 4 };
+    enum { NUMBERS = 7, AGREED = NUMBERS + 5 };
     const float numbers[NUMBERS] = { running->rate, running->momentum, running->beta1, running->beta2,
                                      running->epsilon, running->decay, running->clip };
     struct agreed agreed[AGREED] = {
         { .what = "running.rate" }, { .what = "running.momentum" }, { .what = "running.beta1" },
         { .what = "running.beta2" }, { .what = "running.epsilon" }, { .what = "running.decay" },
         { .what = "running.clip" }, { .what = "plan" }, { .what = "running.runs" }, { .what = "running.update" },
-        { .what = "running.keeping" },
+        { .what = "running.keeping" }, { .what = "running.nesterov" },
     };
     for (size_t i = 0; i < NUMBERS; i++)
         snprintf(agreed[i].value, AGREED_SIZE, "%.9g", (double)numbers[i]);
@@ -80,6 +81,7 @@ bool running_agrees(const struct weir_runtime *runtime, const struct process_gro
     snprintf(agreed[NUMBERS + 1].value, AGREED_SIZE, "%u", running->runs);
     snprintf(agreed[NUMBERS + 2].value, AGREED_SIZE, running->update ? "one's own" : "none");
     snprintf(agreed[NUMBERS + 3].value, AGREED_SIZE, "none");
+    snprintf(agreed[NUMBERS + 4].value, AGREED_SIZE, running->nesterov ? "yes" : "no");
     if (keeping)
         snprintf(agreed[NUMBERS + 3].value, AGREED_SIZE, "every %u, keep %u%s", keeping->every, keeping_kept(keeping),
                  keeping->resume ? ", resume" : "");

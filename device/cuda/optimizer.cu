@@ -54,11 +54,13 @@ struct adamw_body {
     template <int N>
     __device__ void at(size_t i) const
     {
-        const pack<N> g = load<N>(gradients + i);
+        pack<N> g = load<N>(gradients + i);
         pack<N> m = load<N>(first + i), v = load<N>(second + i), w = weight.template read<N>(i);
         const struct adamw_factors factors = there ? *there : given;
 #pragma unroll
         for (int k = 0; k < N; k++) {
+            if (factors.coupled != 0)
+                g.at[k] = __fmaf_rn(factors.coupled, w.at[k], g.at[k]);
             m.at[k] = __fmaf_rn(beta1, m.at[k], __fmul_rn(rest1, g.at[k]));
             v.at[k] = __fmaf_rn(beta2, v.at[k], __fmul_rn(__fmul_rn(rest2, g.at[k]), g.at[k]));
             const float scale = __fmaf_rn(sqrtf(v.at[k]), factors.second_factor, epsilon);
@@ -95,20 +97,21 @@ struct sgd_body {
     weights<T> weight;
     const float *gradients;
     float *first;  // NULL: no momentum
-    float rate, momentum, decay;
+    float rate, momentum, decay, ahead;  // ahead: the momentum of Nesterov, or 0
     const float *rate_at;  // NULL: `rate` is it
 
     template <int N>
     __device__ void at(size_t i) const
     {
-        pack<N> m = load<N>(gradients + i), w = weight.template read<N>(i), before = {};
+        pack<N> g = load<N>(gradients + i), m, w = weight.template read<N>(i), before = {};
         if (first)
             before = load<N>(first + i);
         const float now = rate_at ? *rate_at : rate;
 #pragma unroll
         for (int k = 0; k < N; k++) {
-            m.at[k] = __fmaf_rn(momentum, before.at[k], __fmaf_rn(decay, w.at[k], m.at[k]));
-            w.at[k] = __fmaf_rn(-now, m.at[k], w.at[k]);
+            g.at[k] = __fmaf_rn(decay, w.at[k], g.at[k]);
+            m.at[k] = __fmaf_rn(momentum, before.at[k], g.at[k]);
+            w.at[k] = __fmaf_rn(-now, ahead != 0 ? __fmaf_rn(ahead, m.at[k], g.at[k]) : m.at[k], w.at[k]);
         }
         if (first)
             store<N>(first + i, m);
@@ -121,7 +124,7 @@ static cudaError_t sgd_of(const struct cuda_launch *launch, const struct sgd *sg
 {
     const float momentum = span->first ? sgd->momentum : 0;
     const sgd_body<T> body = { weights_of<T>(span), span->gradients, span->first, sgd->rate, momentum, sgd->decay,
-                               (const float *)sgd->rate_at };
+                               sgd->is_nesterov ? momentum : 0, (const float *)sgd->rate_at };
     return launch_each<UPDATE_PACK>(launch, body, span->count, head_of_span<T>(span));
 }
 

@@ -28,7 +28,7 @@ static const struct optimizer_row rows[] = {
     [OPTIMIZER_SGD] = { .copies = 0, .is_run = true, .is_old = true },
     [OPTIMIZER_MOMENTUM] = { .copies = 1, .is_run = true, .is_old = true },
     [OPTIMIZER_ADAMW] = { .copies = 2, .is_run = true, .is_old = true },
-    [OPTIMIZER_ADAM] = { .copies = 2 },
+    [OPTIMIZER_ADAM] = { .copies = 2, .is_run = true },
     [OPTIMIZER_LAMB] = { .copies = 2 },
     [OPTIMIZER_LARS] = { .copies = 1 },
     [OPTIMIZER_ADAFACTOR] = { .factored = true },
@@ -180,16 +180,22 @@ bool holding_check(const struct holding *holding, const struct profile *profile,
     return true;
 }
 
+// Its own -master, or that of whom has none.
+static enum optimizer_kind master_for(enum optimizer_kind optimizer)
+{
+    return rows[optimizer].is_old ? OPTIMIZER_SGD_MASTER + (optimizer - OPTIMIZER_SGD) : OPTIMIZER_ADAMW_MASTER;
+}
+
 static bool check_runnable_optimizer(const struct holding *holding, const char *dtype, struct error *error)
 {
     const char *name = optimizer_names[holding->optimizer];
     const bool is_master = optimizer_is_master(holding->optimizer), is_narrow = strcmp(dtype, "bf16") == 0;
     if (!optimizer_is_run(holding->optimizer))
-        return error_set(error, "the plan's optimizer is %s, which is planned but not run; plan with sgd, momentum or"
-                         " adamw", name);
+        return error_set(error, "the plan's optimizer is %s, which is planned but not run; plan with sgd, momentum,"
+                         " adam or adamw", name);
     if (is_narrow && !is_master)
         return error_set(error, "the plan's optimizer is %s, and training in bf16 takes weights in fp32 beside those in"
-                         " bf16: plan with %s-master", name, name);
+                         " bf16: plan with %s", name, optimizer_names[master_for(holding->optimizer)]);
     if (is_master && !is_narrow)
         return error_set(error, "the plan's optimizer is %s, for weights in bf16, and the device computes in %s: name a"
                          " device such as cpu:bf16, or plan without -master", name, dtype);

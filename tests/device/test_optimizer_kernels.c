@@ -47,22 +47,21 @@ static void check_adamw(struct rig *rig, uint64_t trial)
     const size_t count = rig_size(rig, 200);
     struct state s = make(rig, count, trial % 2);
     const struct adamw a = { .rate = 0.01f, .beta1 = 0.9f, .beta2 = 0.95f, .epsilon = 1e-8f, .decay = 0.1f,
-                             .update = 1 + trial };
+                             .is_coupled = trial / 2 % 2, .update = 1 + trial };
     kernel_adamw(rig->queue, &a, &s.span);
     rig_settle(rig);
     for (size_t i = 0; i < count; i++) {
-        const double g = (double)s.span.gradients[i];
+        const double w = (double)s.full[i], g = (double)s.span.gradients[i] + (a.is_coupled ? 0.1 * w : 0);
         const double m = 0.9 * (double)s.first_before[i] + 0.1 * g;
         const double v = 0.95 * (double)s.second_before[i] + 0.05 * g * g;
         const double m_hat = m / (1 - pow(0.9, (double)a.update)), v_hat = v / (1 - pow(0.95, (double)a.update));
-        const double w = (double)s.full[i];
         rig_close_to(s.span.first[i], m, 1e-6, "first moment", i);
         rig_close_to(s.span.second[i], v, 1e-6, "second moment", i);
-        expect_weight(&s, i, w - 0.01 * (m_hat / (sqrt(v_hat) + 1e-8) + 0.1 * w), 1e-5);
+        expect_weight(&s, i, w - 0.01 * (m_hat / (sqrt(v_hat) + 1e-8) + (a.is_coupled ? 0 : 0.1 * w)), 1e-5);
     }
 }
 
-static void adamw_equals_its_formulas_in_place_and_not(void **state)
+static void adam_and_adamw_equal_their_formulas_in_place_and_not(void **state)
 {
     (void)state;
     rig_try_everywhere(check_adamw, test_trials(40, 400));
@@ -73,7 +72,7 @@ static void check_sgd(struct rig *rig, uint64_t trial)
 {
     const size_t count = rig_size(rig, 200);
     struct state s = make(rig, count, trial % 2), plain = s;
-    const struct sgd sgd = { .rate = 0.1f, .momentum = 0.9f, .decay = 0.01f };
+    const struct sgd sgd = { .rate = 0.1f, .momentum = 0.9f, .decay = 0.01f, .is_nesterov = trial / 2 % 2 };
     plain.next = rig_output(rig, count);
     plain.span.next = rig_values(rig, plain.next);
     plain.span.first = NULL;
@@ -84,10 +83,10 @@ static void check_sgd(struct rig *rig, uint64_t trial)
     rig_settle(rig);
     for (size_t i = 0; i < count; i++) {
         const double w = (double)s.full[i];
-        expect_weight(&plain, i, w - 0.1 * ((double)s.span.gradients[i] + 0.01 * w), 1e-6);
-        const double m = 0.9 * (double)s.first_before[i] + (double)s.span.gradients[i] + 0.01 * w;
+        const double g = (double)s.span.gradients[i] + 0.01 * w, m = 0.9 * (double)s.first_before[i] + g;
+        expect_weight(&plain, i, w - 0.1 * g, 1e-6);
         rig_close_to(s.span.first[i], m, 1e-6, "momentum", i);
-        expect_weight(&s, i, w - 0.1 * m, 1e-6);
+        expect_weight(&s, i, w - 0.1 * (sgd.is_nesterov ? g + 0.9 * m : m), 1e-6);
     }
 }
 
@@ -192,7 +191,7 @@ static void gradients_are_clipped_by_a_global_norm(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(adamw_equals_its_formulas_in_place_and_not),
+        cmocka_unit_test(adam_and_adamw_equal_their_formulas_in_place_and_not),
         cmocka_unit_test(sgd_equals_its_formulas_in_place_and_not),
         cmocka_unit_test(any_cut_into_spans_gives_the_same_bits),
         cmocka_unit_test(squares_are_summed_in_double),

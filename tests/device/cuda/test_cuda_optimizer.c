@@ -44,23 +44,24 @@ static void must_be_weight(const struct cuda_rig *rig, const struct some_span *s
 static void check_adamw(struct cuda_rig *rig, uint64_t trial)
 {
     const struct adamw adamw = { .rate = 0.01f, .beta1 = 0.9f, .beta2 = 0.99f, .epsilon = 1e-6f, .decay = 0.1f,
-                                 .update = 1 + trial };
+                                 .is_coupled = trial / 2 % 2, .update = 1 + trial };
     const struct some_span s = cut_span(rig, true, true);
+    const double coupled = adamw.is_coupled ? (double)adamw.decay : 0, apart = (double)adamw.decay - coupled;
     must_launch(cuda_adamw(&rig->launch, &adamw, &s.span));
     const double beta1 = (double)adamw.beta1, beta2 = (double)adamw.beta2;
     for (size_t i = 0; i < s.span.count; i++) {
-        const double g = (double)s.span.gradients[i], w = weight_before(rig, &s, i);
+        const double w = weight_before(rig, &s, i), g = (double)s.span.gradients[i] + coupled * w;
         const double m = beta1 * (double)s.first_before[i] + (1 - beta1) * g;
         const double v = beta2 * (double)s.second_before[i] + (1 - beta2) * g * g;
         const double near_m = m / (1 - pow(beta1, (double)adamw.update));
         const double near_v = v / (1 - pow(beta2, (double)adamw.update));
-        const double direction = (double)adamw.decay * w + near_m / (sqrt(near_v) + (double)adamw.epsilon);
+        const double direction = apart * w + near_m / (sqrt(near_v) + (double)adamw.epsilon);
         assert_true(fabs((double)s.span.first[i] - m) <= 1e-6 && fabs((double)s.span.second[i] - v) <= 1e-6);
         must_be_weight(rig, &s, i, w - (double)adamw.rate * direction);
     }
 }
 
-static void adamw_equals_its_formula(void **state)
+static void adam_and_adamw_equal_their_formulas(void **state)
 {
     (void)state;
     cuda_rig_try(check_adamw, test_trials(12, 300));
@@ -68,17 +69,19 @@ static void adamw_equals_its_formula(void **state)
 
 static void check_sgd(struct cuda_rig *rig, uint64_t trial)
 {
-    const struct sgd sgd = { .rate = 0.1f, .momentum = trial % 2 ? 0.9f : 0, .decay = 0.01f };
+    const struct sgd sgd = { .rate = 0.1f, .momentum = trial % 2 ? 0.9f : 0, .decay = 0.01f,
+                             .is_nesterov = trial / 2 % 2 };
     const struct some_span s = cut_span(rig, trial % 2, false);
     must_launch(cuda_sgd(&rig->launch, &sgd, &s.span));
     for (size_t i = 0; i < s.span.count; i++) {
         const double w = weight_before(rig, &s, i);
-        double m = (double)s.span.gradients[i] + (double)sgd.decay * w;
+        const double g = (double)s.span.gradients[i] + (double)sgd.decay * w;
+        double m = g;
         if (s.span.first) {
             m += (double)sgd.momentum * (double)s.first_before[i];
             assert_true(fabs((double)s.span.first[i] - m) <= 1e-6);
         }
-        must_be_weight(rig, &s, i, w - (double)sgd.rate * m);
+        must_be_weight(rig, &s, i, w - (double)sgd.rate * (sgd.is_nesterov ? g + (double)sgd.momentum * m : m));
     }
 }
 
@@ -194,7 +197,7 @@ static void squares_are_summed_in_double(void **state)
 int main(void)
 {
     const struct CMUnitTest cuda_optimizer[] = {
-        cmocka_unit_test(adamw_equals_its_formula),
+        cmocka_unit_test(adam_and_adamw_equal_their_formulas),
         cmocka_unit_test(sgd_equals_its_formula),
         cmocka_unit_test(any_cut_into_spans_gives_the_same_bits),
         cmocka_unit_test(what_is_told_in_memory_gives_the_same_bits),

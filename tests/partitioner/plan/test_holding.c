@@ -278,9 +278,12 @@ static void is_refused(void **state)
 
 static struct bad_row unrunnable_rows[] = {
     { "a run of an optimizer that is only planned", { .optimizer = OPTIMIZER_LAMB }, "fp32", NULL, true,
-      "the plan's optimizer is lamb, which is planned but not run; plan with sgd, momentum or adamw" },
+      "the plan's optimizer is lamb, which is planned but not run; plan with sgd, momentum, adam or adamw" },
     { "a run in bf16 without fp32 weights", { .optimizer = OPTIMIZER_ADAMW }, "bf16", NULL, true,
       "the plan's optimizer is adamw, and training in bf16 takes weights in fp32 beside those in bf16: plan with"
+      " adamw-master" },
+    { "a run in bf16 of an optimizer without a -master", { .optimizer = OPTIMIZER_ADAM }, "bf16", NULL, true,
+      "the plan's optimizer is adam, and training in bf16 takes weights in fp32 beside those in bf16: plan with"
       " adamw-master" },
     { "a run in fp32 with weights in bf16", { .optimizer = OPTIMIZER_SGD_MASTER }, "fp32", NULL, true,
       "the plan's optimizer is sgd-master, for weights in bf16, and the device computes in fp32: name a device such as"
