@@ -395,6 +395,20 @@ static void bf16_sgd(struct queue *queue, const struct sgd *sgd, const struct op
     narrow(span->next, span->master, span->count);
 }
 
+static void bf16_lars(struct queue *queue, const struct lars *lars, const struct optimizer_span *span)
+{
+    const struct optimizer_span own = span_of_master(span);
+    plain(queue)->lars(queue, lars, &own);
+    narrow(span->next, span->master, span->count);
+}
+
+static void bf16_lamb(struct queue *queue, const struct lamb *lamb, const struct optimizer_span *span)
+{
+    const struct optimizer_span own = span_of_master(span);
+    plain(queue)->lamb(queue, lamb, &own);
+    narrow(span->next, span->master, span->count);
+}
+
 static void bf16_norm(struct queue *queue, float *norm, const float *in, size_t count)
 {
     plain(queue)->norm(queue, norm, in, count);
@@ -434,6 +448,8 @@ const struct kernel_functions cpu_bf16_kernels = {
     .cross_entropy_backward = bf16_cross_entropy_backward,
     .adamw = bf16_adamw,
     .sgd = bf16_sgd,
+    .lars = bf16_lars,
+    .lamb = bf16_lamb,
     .norm = bf16_norm,
     .clip = bf16_clip,
 };

@@ -6,6 +6,7 @@
 #include "device/cpu_elementwise.h"
 #include "device/cpu_optimizer.h"
 #include "device/cpu_rows.h"
+#include "device/cpu_tensor_optimizers.h"
 
 const struct kernel_functions CPU_KERNELS = {
     .matmul = cpu_matmul,
@@ -36,6 +37,8 @@ const struct kernel_functions CPU_KERNELS = {
     .cross_entropy_backward = cpu_cross_entropy_backward,
     .adamw = cpu_adamw,
     .sgd = cpu_sgd,
+    .lars = cpu_lars,
+    .lamb = cpu_lamb,
     .norm = cpu_norm,
     .clip = cpu_clip,
 };

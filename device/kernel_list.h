@@ -169,6 +169,16 @@ KERNEL(sgd, (struct queue *queue, const struct sgd *sgd, const struct optimizer_
        LIST(*sgd, *span),
        (queue, &x->sgd, &x->span),
        LIST(sgd, span))
+KERNEL(lars, (struct queue *queue, const struct lars *lars, const struct optimizer_span *span),
+       struct lars lars; struct optimizer_span span;,
+       LIST(*lars, *span),
+       (queue, &x->lars, &x->span),
+       LIST(lars, span))
+KERNEL(lamb, (struct queue *queue, const struct lamb *lamb, const struct optimizer_span *span),
+       struct lamb lamb; struct optimizer_span span;,
+       LIST(*lamb, *span),
+       (queue, &x->lamb, &x->span),
+       LIST(lamb, span))
 KERNEL(norm, (struct queue *queue, float *norm, const float *in, size_t count),
        float *norm; const float *in; size_t count;,
        LIST(norm, in, count),

@@ -240,6 +240,34 @@ void kernel_sgd(struct queue *queue, const struct sgd *sgd, const struct optimiz
     LAUNCH(queue, sgd, sgd, span);
 }
 
+void kernel_lars(struct queue *queue, const struct lars *lars, const struct optimizer_span *span)
+{
+    assert((span->master != NULL) == (queue->device->precision != PRECISION_FP32));
+    LAUNCH(queue, lars, lars, span);
+}
+
+struct lamb_factors lamb_factors(const struct lamb *lamb)
+{
+    const double update = (double)lamb->update;
+    return (struct lamb_factors){
+        .rate = lamb->rate,
+        .first = (float)(1 / (1 - pow((double)lamb->beta1, update))),
+        .second = (float)(1 / sqrt(1 - pow((double)lamb->beta2, update))),
+    };
+}
+
+void kernel_lamb(struct queue *queue, const struct lamb *lamb, const struct optimizer_span *span)
+{
+    assert(lamb->update > 0);
+    assert((span->master != NULL) == (queue->device->precision != PRECISION_FP32));
+    LAUNCH(queue, lamb, lamb, span);
+}
+
+float trust_ratio(double above, double below, double norm)
+{
+    return above > 0 && norm > 0 ? (float)(above / below) : 1.0f;
+}
+
 void kernel_norm(struct queue *queue, float *norm, const float *in, size_t count)
 {
     LAUNCH(queue, norm, norm, in, count);

@@ -229,6 +229,35 @@ struct sgd {
 // Without momentum `first` may be NULL: a buffer of zeroes that stays away.
 void kernel_sgd(struct queue *queue, const struct sgd *sgd, const struct optimizer_span *span);
 
+// Of a whole tensor, or a part of one: how far each step goes is a matter of the norms of all of it, whose squares are
+// added up in double, in an order that only their number, and on a GPU how far the first is from a multiple of 16
+// bytes, decides. The span is as above, with `first` and, of lamb, `second`.
+//
+// LARS: first = momentum * first + rate * ratio * (gradient + decay * weight); next = weight - first, where
+// ratio = trust * |weights| / (|gradients| + decay * |weights|), and 1 where trust or either norm is 0.
+struct lars {
+    float rate, momentum, decay, trust;
+    const void *rate_at;  // as of struct sgd
+};
+void kernel_lars(struct queue *queue, const struct lars *lars, const struct optimizer_span *span);
+
+// LAMB: next = weight - rate * ratio * step, step = corrected first / (root of corrected second + epsilon)
+// + decay * weight, where ratio = |weights| / |steps|, and 1 where that is not to be trusted or either norm is 0.
+struct lamb {
+    float rate, beta1, beta2, epsilon, decay;
+    bool trusts;
+    uint64_t update;         // as of struct adamw
+    const void *factors_at;  // likewise
+};
+struct lamb_factors {
+    float rate, first, second;
+};
+struct lamb_factors lamb_factors(const struct lamb *lamb);
+void kernel_lamb(struct queue *queue, const struct lamb *lamb, const struct optimizer_span *span);
+
+// above / below, or 1 where `above` or `norm` is 0 or no number.
+float trust_ratio(double above, double below, double norm);
+
 // The root of the sum of all squares, which are added up in double.
 void kernel_norm(struct queue *queue, float *norm, const float *in, size_t count);
 

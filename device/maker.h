@@ -186,6 +186,8 @@ struct kernel_functions {
 
     void (*adamw)(struct queue *queue, const struct adamw *adamw, const struct optimizer_span *span);
     void (*sgd)(struct queue *queue, const struct sgd *sgd, const struct optimizer_span *span);
+    void (*lars)(struct queue *queue, const struct lars *lars, const struct optimizer_span *span);
+    void (*lamb)(struct queue *queue, const struct lamb *lamb, const struct optimizer_span *span);
     void (*norm)(struct queue *queue, float *norm, const float *in, size_t count);
     void (*clip)(struct queue *queue, const struct clip *clip, float *gradients, size_t count);
 };

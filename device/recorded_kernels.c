@@ -49,6 +49,8 @@ EQUAL_IF(optimizer_span, next, weights, master, gradients, first, second, count)
 EQUAL_IF(dropout, probability)                // but for the key,
 EQUAL_IF(adamw, beta1, beta2, epsilon)        // what adamw_factors() come of,
 EQUAL_IF(sgd, momentum, decay, is_nesterov)   // and the rate
+EQUAL_IF(lars, momentum, decay, trust)
+EQUAL_IF(lamb, beta1, beta2, epsilon, decay, trusts)
 
 #define AND_EQUAL(member)                       \
     && _Generic((a->member),                    \
@@ -62,6 +64,8 @@ EQUAL_IF(sgd, momentum, decay, is_nesterov)   // and the rate
            struct dropout: equal_dropout,       \
            struct adamw: equal_adamw,           \
            struct sgd: equal_sgd,               \
+           struct lars: equal_lars,             \
+           struct lamb: equal_lamb,             \
            default: equal_bits)(&a->member, &b->member, sizeof a->member)
 
 // --- what varies -------------------------------------------------------------------------
@@ -93,6 +97,23 @@ static bool sgd_varies(void *argument, struct word *word, const void ***address)
     return true;
 }
 
+static bool lars_varies(void *argument, struct word *word, const void ***address)
+{
+    struct lars *lars = argument;
+    memcpy(word->bytes, &lars->rate, sizeof lars->rate);
+    *address = &lars->rate_at;
+    return true;
+}
+
+static bool lamb_varies(void *argument, struct word *word, const void ***address)
+{
+    struct lamb *lamb = argument;
+    const struct lamb_factors factors = lamb_factors(lamb);
+    memcpy(word->bytes, &factors, sizeof factors);
+    *address = &lamb->factors_at;
+    return true;
+}
+
 static bool never_varies(void *argument, struct word *word, const void ***address)
 {
     (void)argument, (void)word, (void)address;
@@ -101,7 +122,8 @@ static bool never_varies(void *argument, struct word *word, const void ***addres
 
 #define OR_VARIES(member)                                                                            \
     || _Generic((x->member), struct dropout: dropout_varies, struct adamw: adamw_varies,             \
-                struct sgd: sgd_varies, default: never_varies)((void *)&x->member, word, address)
+                struct sgd: sgd_varies, struct lars: lars_varies, struct lamb: lamb_varies,             \
+                default: never_varies)((void *)&x->member, word, address)
 
 // --- the kernels -------------------------------------------------------------------------
 

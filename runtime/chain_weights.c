@@ -161,7 +161,9 @@ static struct stage_part part_of(const struct chain *chain, const struct home *h
 {
     const uint64_t first = home->parameters / chain->number_bytes;
     return (struct stage_part){ .layer = (uint32_t)(home->layer - layers), .first = first,
-                                .end = first + round_to_256(home->layer->parameter_bytes) / chain->number_bytes };
+                                .end = first + round_to_256(home->layer->parameter_bytes) / chain->number_bytes,
+                                .tensors = home->layer->tensors,
+                                .tensor_count = home->layer->tensors ? home->layer->tensor_count : 0 };
 }
 
 bool chain_collect_parts(struct chain *chain, const struct weir_layer *layers, struct error *error)

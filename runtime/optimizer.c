@@ -2,25 +2,36 @@
 
 #include <assert.h>
 
+#include "runtime/weir.h"
+
 static uint64_t moments_of(enum optimizer_kind kind)
 {
     switch (kind) {
     case OPTIMIZER_ADAM:
     case OPTIMIZER_ADAMW:
     case OPTIMIZER_ADAMW_MASTER:
+    case OPTIMIZER_LAMB:
         return 2;
     case OPTIMIZER_MOMENTUM:
     case OPTIMIZER_MOMENTUM_MASTER:
+    case OPTIMIZER_LARS:
         return 1;
     default:
         return 0;
     }
 }
 
+// Whether how far an element goes depends on the rest of its tensor.
+static bool is_by_tensor(enum optimizer_kind kind)
+{
+    return kind == OPTIMIZER_LARS || kind == OPTIMIZER_LAMB;
+}
+
 struct optimizer optimizer_default(enum optimizer_kind kind)
 {
     return (struct optimizer){ .kind = kind, .rate = 1e-3f, .momentum = moments_of(kind) == 1 ? 0.9f : 0.0f,
-                               .beta1 = 0.9f, .beta2 = 0.999f, .epsilon = 1e-8f };
+                               .beta1 = 0.9f, .beta2 = 0.999f, .trust = 0.001f,
+                               .epsilon = kind == OPTIMIZER_LAMB ? 1e-6f : 1e-8f };
 }
 
 uint64_t optimizer_copies(enum optimizer_kind kind)
@@ -51,14 +62,63 @@ void optimizer_begin(const struct optimizer *optimizer, struct queue *queue, con
         kernel_widen(queue, master, weights, count);
 }
 
-// Elements [first, end), all with the same decay.
-static void update_span(const struct optimizer *optimizer, uint64_t update, struct queue *queue,
-                        const struct optimizer_buffers *buffers, uint64_t first, uint64_t end, float decay)
+// --- formulas --------------------------------------------------------------------------
+
+static void update_by_adam(const struct optimizer *optimizer, uint64_t update, struct queue *queue,
+                           const struct optimizer_span *span, bool decays)
 {
-    float *state = buffers->state;
-    const uint64_t moments = moments_of(optimizer->kind);
-    float *master = master_of(optimizer, state, buffers->count);
-    const enum precision precision = device_precision(queue_device(queue));
+    const struct adamw adamw = {
+        .rate = optimizer->rate, .beta1 = optimizer->beta1, .beta2 = optimizer->beta2, .epsilon = optimizer->epsilon,
+        .decay = decays ? optimizer->decay : 0, .is_coupled = optimizer->kind == OPTIMIZER_ADAM, .update = update,
+    };
+    kernel_adamw(queue, &adamw, span);
+}
+
+static void update_by_sgd(const struct optimizer *optimizer, struct queue *queue, const struct optimizer_span *span,
+                          bool decays)
+{
+    const struct sgd sgd = { .rate = optimizer->rate, .momentum = optimizer->momentum,
+                             .decay = decays ? optimizer->decay : 0, .is_nesterov = optimizer->is_nesterov };
+    kernel_sgd(queue, &sgd, span);
+}
+
+// What does not decay is not scaled by its norm, either: biases and norms, as the authors have them.
+static void update_by_lars(const struct optimizer *optimizer, struct queue *queue, const struct optimizer_span *span,
+                           bool decays)
+{
+    const struct lars lars = { .rate = optimizer->rate, .momentum = optimizer->momentum,
+                               .decay = decays ? optimizer->decay : 0, .trust = decays ? optimizer->trust : 0 };
+    kernel_lars(queue, &lars, span);
+}
+
+static void update_by_lamb(const struct optimizer *optimizer, uint64_t update, struct queue *queue,
+                           const struct optimizer_span *span, bool decays)
+{
+    const struct lamb lamb = {
+        .rate = optimizer->rate, .beta1 = optimizer->beta1, .beta2 = optimizer->beta2, .epsilon = optimizer->epsilon,
+        .decay = decays ? optimizer->decay : 0, .trusts = decays, .update = update,
+    };
+    kernel_lamb(queue, &lamb, span);
+}
+
+// --- over a stage ----------------------------------------------------------------------
+
+// One update of a stage.
+struct work {
+    const struct optimizer *optimizer;
+    uint64_t update;
+    struct queue *queue;
+    const struct optimizer_buffers *buffers;
+};
+
+// Elements [first, end), all with decay or none.
+static void update_span(const struct work *work, uint64_t first, uint64_t end, bool decays)
+{
+    const struct optimizer_buffers *buffers = work->buffers;
+    const enum optimizer_kind kind = work->optimizer->kind;
+    float *state = buffers->state, *master = master_of(work->optimizer, state, buffers->count);
+    const uint64_t moments = moments_of(kind);
+    const enum precision precision = device_precision(queue_device(work->queue));
     const struct optimizer_span span = {
         .next = values_at(buffers->next, precision, first),
         .weights = values_at(buffers->weights, precision, first),
@@ -68,15 +128,52 @@ static void update_span(const struct optimizer *optimizer, uint64_t update, stru
         .second = moments > 1 ? state + buffers->count + first : NULL,
         .count = end - first,
     };
-    if (first == end)
-        return;
-    if (moments == 2)
-        kernel_adamw(queue, &(struct adamw){ .rate = optimizer->rate, .beta1 = optimizer->beta1,
-                                             .beta2 = optimizer->beta2, .epsilon = optimizer->epsilon, .decay = decay,
-                                             .is_coupled = optimizer->kind == OPTIMIZER_ADAM, .update = update }, &span);
+    if (kind == OPTIMIZER_LARS)
+        update_by_lars(work->optimizer, work->queue, &span, decays);
+    else if (kind == OPTIMIZER_LAMB)
+        update_by_lamb(work->optimizer, work->update, work->queue, &span, decays);
+    else if (moments == 2)
+        update_by_adam(work->optimizer, work->update, work->queue, &span, decays);
     else
-        kernel_sgd(queue, &(struct sgd){ .rate = optimizer->rate, .momentum = optimizer->momentum, .decay = decay,
-                                     .is_nesterov = optimizer->is_nesterov }, &span);
+        update_by_sgd(work->optimizer, work->queue, &span, decays);
+}
+
+// Elements [first, end), in turn what decays and what is exempt from it.
+static void update_range(const struct work *work, uint64_t first, uint64_t end)
+{
+    const struct optimizer_buffers *buffers = work->buffers;
+    size_t i = 0;
+    while (i < buffers->exempt_count && buffers->exempt[i].end <= first)
+        i++;
+    for (; first < end; i++) {
+        const struct exempt rest = { end, end }, *exempt = i < buffers->exempt_count ? &buffers->exempt[i] : &rest;
+        const uint64_t from = exempt->first < end ? exempt->first : end, to = exempt->end < end ? exempt->end : end;
+        if (first < from)
+            update_span(work, first, from, true);
+        if (from < to)
+            update_span(work, from > first ? from : first, to, false);
+        first = to;
+    }
+}
+
+// A tensor of a part, as elements of the stage; of a part that names none, all of it.
+static struct exempt tensor_of(const struct stage_part *part, size_t tensor, enum precision precision)
+{
+    if (part->tensor_count == 0)
+        return (struct exempt){ part->first, part->end };
+    const struct weir_tensor *from = &part->tensors[tensor];
+    const uint64_t first = part->first + from->first_byte / precision_bytes(precision);
+    return (struct exempt){ first, first + (from->rows > 0 ? from->rows : 1) * from->columns };
+}
+
+// Between tensors there are zeros, and they stay.
+static void update_tensors(const struct work *work, const struct stage_part *part)
+{
+    const enum precision precision = device_precision(queue_device(work->queue));
+    for (size_t t = 0; t < part->tensor_count || t == 0; t++) {
+        const struct exempt range = tensor_of(part, t, precision);
+        update_range(work, range.first, range.end);
+    }
 }
 
 struct own_call {
@@ -117,18 +214,17 @@ static void update_part(const struct optimizer *optimizer, uint64_t update, stru
 void optimizer_update(const struct optimizer *optimizer, uint64_t update, struct queue *queue,
                       const struct optimizer_buffers *buffers)
 {
-    uint64_t done = 0;
+    const struct work work = { optimizer, update, queue, buffers };
+    const struct stage_part whole = { .end = buffers->count }, *parts = buffers->part_count ? buffers->parts : &whole;
     assert(update > 0);
     for (size_t i = 0; optimizer->own && i < buffers->part_count; i++)
         update_part(optimizer, update, queue, buffers, &buffers->parts[i]);
     if (optimizer->own)
         return;
-    for (size_t i = 0; i < buffers->exempt_count; i++) {
-        const struct exempt *exempt = &buffers->exempt[i];
-        assert(done <= exempt->first && exempt->first <= exempt->end && exempt->end <= buffers->count);
-        update_span(optimizer, update, queue, buffers, done, exempt->first, optimizer->decay);
-        update_span(optimizer, update, queue, buffers, exempt->first, exempt->end, 0.0f);
-        done = exempt->end;
+    if (!is_by_tensor(optimizer->kind)) {
+        update_range(&work, 0, buffers->count);
+        return;
     }
-    update_span(optimizer, update, queue, buffers, done, buffers->count, optimizer->decay);
+    for (size_t i = 0; i < buffers->part_count || i == 0; i++)
+        update_tensors(&work, &parts[i]);
 }

@@ -1,6 +1,6 @@
 // From one version of the weights to the next, over a stage's flat buffers.
 //
-// Every element is updated by itself, so that a stage at once, its layers one
+// Every element is updated by itself, or with the rest of its tensor, so that a stage at once, its layers one
 // after the other, or the whole model in a sequential loop give the same bits.
 // The new version may be written over the old one or elsewhere: that is how a
 // version is kept without ever being copied.
@@ -35,11 +35,12 @@ struct optimizer {
     float momentum;               // of momentum,
     bool is_nesterov;             // by which the step looks ahead (Nesterov 1983; Sutskever et al. 2013)
     float beta1, beta2, epsilon;  // of adam and adamw
+    float trust;  // of lars: how much of a tensor's norm a step of rate 1 may be
     float decay;
     float clip;  // the most that the norm of all gradients may be (clipping.h); 0: as it comes
 };
 
-// The usual numbers: rate 0.001, momentum 0.9, betas 0.9 and 0.999, epsilon 1e-8, no decay.
+// The usual numbers: rate 0.001, momentum 0.9, betas 0.9 and 0.999, epsilon 1e-8 (of lamb 1e-6), trust 0.001, no decay.
 struct optimizer optimizer_default(enum optimizer_kind kind);
 
 struct optimizer_buffers {
@@ -50,7 +51,7 @@ struct optimizer_buffers {
     uint64_t count;
     const struct exempt *exempt;  // elements without decay, ascending, apart
     size_t exempt_count;
-    const struct stage_part *parts;  // whose layer's each element is, for an optimizer of one's own
+    const struct stage_part *parts;  // whose layer's each element is, for an optimizer of one's own or by tensors
     size_t part_count;
 };
 

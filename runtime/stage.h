@@ -75,10 +75,13 @@ struct shared {
 
 // Elements [first, end) of a stage's weights that are a layer's parameters: its own, or, behind all of those, a copy of
 // what a layer of another stage has.
+struct weir_tensor;
 struct stage_part {
     uint32_t layer;  // of the model
     uint64_t first, end;
     bool is_copy;
+    const struct weir_tensor *tensors;  // what they are, by bytes from the first; none: one vector. Borrowed
+    size_t tensor_count;
 };
 
 struct stage {

@@ -151,7 +151,7 @@ struct weir_layer {
     // the gradients of both are added up before an update. NULL: none.
     const struct weir_layer *tied;
     // What checkpoints keep of the parameters, ascending and apart; the rest is zero when a run goes on. NULL: all
-    // of them, as one vector "parameters".
+    // of them, as one vector "parameters". Lars and lamb measure their steps by these, and train nothing else.
     const struct weir_tensor *tensors;
     size_t tensor_count;
     void *self;
@@ -241,7 +241,7 @@ struct weir_planning {
     const struct weir_schedule *order;
     uint32_t micro_batches;  // needed without an order; of an iteration
     uint32_t ranks;          // usual: those of `replicas` or `devices`, or else one per device of the cluster
-    const char *optimizer;   // "sgd" (usual), "momentum", "adam", "adamw"; for planning alone "lamb", "lars", ... as well
+    const char *optimizer;   // "sgd" (usual), "momentum", "adam", "adamw", "lamb", "lars"; for planning alone "adafactor", ... as well
     uint32_t chunks;         // stages on each rank; usual: as the schedule has it
     bool tied_apart;         // tied layers may be on different stages, under schedules that flush
     bool tied_apart_where_possible;  // the same, if the profile has tied layers and the schedule flushes
@@ -504,10 +504,11 @@ struct weir_keeping {
 
 struct weir_running {
     float rate;                   // of learning; usual: 0.001
-    float momentum;               // of momentum: m = momentum m + g, p -= rate m; usual: 0.9
+    float momentum;               // of momentum and lars: m = momentum m + g, p -= rate m; usual: 0.9
     bool nesterov;                // of momentum: p -= rate (g + momentum m)
-    float beta1, beta2, epsilon;  // of adam, adamw; usual: 0.9, 0.999, 1e-8
-    float decay;                  // of weights, as a part of g but for adamw; usual: none
+    float beta1, beta2, epsilon;  // of adam, adamw, lamb; usual: 0.9, 0.999, 1e-8 (of lamb 1e-6)
+    float trust;                  // of lars: the norm of a tensor's step at rate 1, in norms of the tensor; usual: 0.001
+    float decay;                  // of weights, as a part of g but for adamw and lamb; usual: none
     float clip;            // the most that the norm of all gradients may be, over all stages; usual: as it comes
     // In place of the plan's optimizer, on the state that it has: called for each layer on its rank's thread. NULL: the
     // plan's.

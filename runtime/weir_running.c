@@ -45,6 +45,7 @@ struct session_settings running_settings(const struct plan *plan, const struct w
     optimizer->beta1 = usual(running->beta1, optimizer->beta1);
     optimizer->beta2 = usual(running->beta2, optimizer->beta2);
     optimizer->epsilon = usual(running->epsilon, optimizer->epsilon);
+    optimizer->trust = usual(running->trust, optimizer->trust);
     optimizer->decay = running->decay;
     optimizer->clip = running->clip;
     if (running->update) {
@@ -65,13 +66,13 @@ bool running_agrees(const struct weir_runtime *runtime, const struct process_gro
 {
     const struct weir_running *running = &runtime->running;
     const struct weir_keeping *keeping = running->keeping;
-    enum { NUMBERS = 7, AGREED = NUMBERS + 5 };
+    enum { NUMBERS = 8, AGREED = NUMBERS + 5 };
     const float numbers[NUMBERS] = { running->rate, running->momentum, running->beta1, running->beta2,
-                                     running->epsilon, running->decay, running->clip };
+                                     running->epsilon, running->decay, running->clip, running->trust };
     struct agreed agreed[AGREED] = {
         { .what = "running.rate" }, { .what = "running.momentum" }, { .what = "running.beta1" },
         { .what = "running.beta2" }, { .what = "running.epsilon" }, { .what = "running.decay" },
-        { .what = "running.clip" }, { .what = "plan" }, { .what = "running.runs" }, { .what = "running.update" },
+        { .what = "running.clip" }, { .what = "running.trust" }, { .what = "plan" }, { .what = "running.runs" }, { .what = "running.update" },
         { .what = "running.keeping" }, { .what = "running.nesterov" },
     };
     for (size_t i = 0; i < NUMBERS; i++)

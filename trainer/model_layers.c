@@ -14,6 +14,7 @@ struct layer_binding {
     int32_t *tokens, *targets;  // of the micro-batch at hand, per copy; only where needed
     uint64_t batch_at;          // where in the forward's workspace the device finds them, behind the layer's own
     struct weir_range undecayed[LAYER_TENSORS];
+    struct weir_tensor tensors[LAYER_TENSORS];
 };
 
 static uint64_t batch_bytes(const struct layer_binding *binding)
@@ -145,6 +146,20 @@ static size_t find_undecayed(struct layer_binding *binding)
     return found;
 }
 
+// But for rows that no token names, as checkpoints have them.
+static size_t find_tensors(struct layer_binding *binding)
+{
+    struct tensor tensors[LAYER_TENSORS];
+    const size_t count = layer_tensors(&binding->layer, tensors);
+    const uint64_t size = precision_bytes(binding->layer.shape.precision);
+    for (size_t i = 0; i < count; i++)
+        binding->tensors[i] = (struct weir_tensor){
+            .name = tensors[i].name, .rows = tensors[i].rows - tensors[i].padding_rows,
+            .columns = tensors[i].columns, .first_byte = tensors[i].offset * size,
+        };
+    return count;
+}
+
 static struct weir_layer layer_of(struct layer_binding *binding)
 {
     const struct layer_sizes sizes = layer_sizes(&binding->layer);
@@ -166,6 +181,8 @@ static struct weir_layer layer_of(struct layer_binding *binding)
         .flops = sizes.flops,
         .undecayed = binding->undecayed,
         .undecayed_count = find_undecayed(binding),
+        .tensors = binding->tensors,
+        .tensor_count = find_tensors(binding),
         .self = binding,
         .forward = forward,
         .backward_input = backward_input,

@@ -156,6 +156,16 @@ static void give_sgd(struct queue *queue, const struct sgd *sgd, const struct op
     GIVE(queue, "an update by SGD", cuda_sgd, sgd, span);
 }
 
+static void give_lars(struct queue *queue, const struct lars *lars, const struct optimizer_span *span)
+{
+    GIVE_SUMMING(queue, "an update by LARS", cuda_lars, lars, span);
+}
+
+static void give_lamb(struct queue *queue, const struct lamb *lamb, const struct optimizer_span *span)
+{
+    GIVE_SUMMING(queue, "an update by LAMB", cuda_lamb, lamb, span);
+}
+
 static void give_norm(struct queue *queue, float *norm, const float *in, size_t count)
 {
     GIVE_SUMMING(queue, "a norm", cuda_norm, norm, in, count);
@@ -195,6 +205,8 @@ const struct kernel_functions cuda_kernels = {
     .cross_entropy_backward = give_cross_entropy_backward,
     .adamw = give_adamw,
     .sgd = give_sgd,
+    .lars = give_lars,
+    .lamb = give_lamb,
     .norm = give_norm,
     .clip = give_clip,
 };

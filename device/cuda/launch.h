@@ -120,6 +120,8 @@ cudaError_t cuda_cross_entropy_backward(const struct cuda_launch *launch, const 
 cudaError_t cuda_adamw(const struct cuda_launch *launch, const struct adamw *adamw,
                        const struct optimizer_span *span);
 cudaError_t cuda_sgd(const struct cuda_launch *launch, const struct sgd *sgd, const struct optimizer_span *span);
+cudaError_t cuda_lars(const struct cuda_launch *launch, const struct lars *lars, const struct optimizer_span *span);
+cudaError_t cuda_lamb(const struct cuda_launch *launch, const struct lamb *lamb, const struct optimizer_span *span);
 cudaError_t cuda_norm(const struct cuda_launch *launch, float *norm, const float *in, size_t count);
 cudaError_t cuda_clip(const struct cuda_launch *launch, const struct clip *clip, float *gradients, size_t count);
 
@@ -134,11 +136,13 @@ cudaError_t cuda_load_embedding(void);
 cudaError_t cuda_load_loss(void);
 cudaError_t cuda_load_optimizer(void);
 cudaError_t cuda_load_rows(void);
+cudaError_t cuda_load_tensor_optimizers(void);
 
 static inline cudaError_t cuda_load_kernels(void)
 {
     cudaError_t (*const files[])(void) = { cuda_load_attention, cuda_load_columns, cuda_load_elementwise,
-                                           cuda_load_embedding, cuda_load_loss, cuda_load_optimizer, cuda_load_rows };
+                                           cuda_load_embedding, cuda_load_loss, cuda_load_optimizer, cuda_load_rows,
+                                           cuda_load_tensor_optimizers };
     cudaError_t status = cudaSuccess;
     for (size_t i = 0; status == cudaSuccess && i < sizeof files / sizeof files[0]; i++)
         status = files[i]();

@@ -1,46 +1,7 @@
 // Updates over flat spans, and sums of squares. A span may begin at any number: its
 // packs begin where all its addresses allow it. The arithmetic is spelled out, so
 // that a number gets the same bits in a pack as alone.
-#include "device/cuda/reduce.cuh"
-
-// What both optimizers read and write first of a weight: `master`, where there is one.
-template <class T>
-struct weights {
-    T *next;
-    const T *now;
-    float *master;
-
-    template <int N>
-    __device__ pack<N> read(size_t i) const
-    {
-        return master ? load<N>(master + i) : load<N>(now + i);
-    }
-
-    template <int N>
-    __device__ void write(size_t i, const pack<N> &w) const
-    {
-        if (master)
-            store<N>(master + i, w);
-        store<N>(next + i, w);
-    }
-};
-
-template <class T>
-static weights<T> weights_of(const struct optimizer_span *span)
-{
-    return { (T *)span->next, (const T *)span->weights, span->master };
-}
-
-// Everything but `next` is floats, or nearly: four at a time fill 16 bytes of those.
-enum { UPDATE_PACK = 4 };
-
-template <class T>
-static size_t head_of_span(const struct optimizer_span *span)
-{
-    const weights<T> w = weights_of<T>(span);
-    const T *now = w.master ? NULL : w.now;
-    return head_of<UPDATE_PACK>(span->count, w.next, now, w.master, span->gradients, span->first, span->second);
-}
+#include "device/cuda/spans.cuh"
 
 template <class T>
 struct adamw_body {
@@ -136,11 +97,6 @@ cudaError_t cuda_sgd(const struct cuda_launch *launch, const struct sgd *sgd, co
 // --- norms -----------------------------------------------------------------------------
 
 // Each block sums the squares that fall to it, in double; one block sums those sums.
-static __device__ inline double square(float x)
-{
-    return (double)x * (double)x;
-}
-
 static __global__ void __launch_bounds__(BLOCK) squares_kernel(double *sums, const float *in, size_t count,
                                                                size_t head)
 {

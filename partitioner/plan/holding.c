@@ -29,8 +29,8 @@ static const struct optimizer_row rows[] = {
     [OPTIMIZER_MOMENTUM] = { .copies = 1, .is_run = true, .is_old = true },
     [OPTIMIZER_ADAMW] = { .copies = 2, .is_run = true, .is_old = true },
     [OPTIMIZER_ADAM] = { .copies = 2, .is_run = true },
-    [OPTIMIZER_LAMB] = { .copies = 2 },
-    [OPTIMIZER_LARS] = { .copies = 1 },
+    [OPTIMIZER_LAMB] = { .copies = 2, .is_run = true },
+    [OPTIMIZER_LARS] = { .copies = 1, .is_run = true },
     [OPTIMIZER_ADAFACTOR] = { .factored = true },
     [OPTIMIZER_ADAM_8BIT] = { .bytes = 2, .scales = 2, .block = 2048 },
     [OPTIMIZER_SGD_MASTER] = { .bytes = 4, .is_master = true, .is_run = true },
@@ -192,7 +192,7 @@ static bool check_runnable_optimizer(const struct holding *holding, const char *
     const bool is_master = optimizer_is_master(holding->optimizer), is_narrow = strcmp(dtype, "bf16") == 0;
     if (!optimizer_is_run(holding->optimizer))
         return error_set(error, "the plan's optimizer is %s, which is planned but not run; plan with sgd, momentum,"
-                         " adam or adamw", name);
+                         " adam, adamw, lamb or lars", name);
     if (is_narrow && !is_master)
         return error_set(error, "the plan's optimizer is %s, and training in bf16 takes weights in fp32 beside those in"
                          " bf16: plan with %s", name, optimizer_names[master_for(holding->optimizer)]);

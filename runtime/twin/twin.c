@@ -374,7 +374,8 @@ static void optimize(struct twin *twin, size_t l)
     for (size_t i = 0; i < layer->undecayed_count; i++)
         exempt[i] = (struct exempt){ layer->undecayed[i].first / number_bytes(twin),
                                      layer->undecayed[i].end / number_bytes(twin) };
-    const struct stage_part part = { .layer = (uint32_t)l, .end = number_count(twin, l) };
+    const struct stage_part part = { .layer = (uint32_t)l, .end = number_count(twin, l), .tensors = layer->tensors,
+                                     .tensor_count = layer->tensors ? layer->tensor_count : 0 };
     const struct optimizer_buffers buffers = {
         .next = weights_of(twin, l, own->newest + 1),
         .weights = weights_of(twin, l, own->newest),

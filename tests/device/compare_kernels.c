@@ -269,6 +269,21 @@ static void run_sgd(struct trial *t)
     kernel_sgd(t->queue, &(struct sgd){ .rate = 0.01f, .momentum = 0.9f, .decay = 0.1f }, &span);
 }
 
+static void run_lars(struct trial *t)
+{
+    const struct optimizer_span span = make_span(t);
+    kernel_lars(t->queue, &(struct lars){ .rate = 1, .momentum = 0.9f, .decay = 0.1f, .trust = 0.01f }, &span);
+}
+
+static void run_lamb(struct trial *t)
+{
+    struct optimizer_span span = make_span(t);
+    span.second = positive(t, count_of(t), "second");
+    const struct lamb lamb = { .rate = 0.01f, .beta1 = 0.9f, .beta2 = 0.95f, .epsilon = 1e-6f, .decay = 0.1f,
+                               .trusts = true, .update = 3 };
+    kernel_lamb(t->queue, &lamb, &span);
+}
+
 static void run_clip(struct trial *t)
 {
     float *gradients = output(t, FLOATS, count_of(t), "gradients"), *in = floats(t, count_of(t));
@@ -305,6 +320,8 @@ static const struct {
     { "cross_entropy", run_cross_entropy },
     { "adamw", run_adamw },
     { "sgd", run_sgd },
+    { "lars", run_lars },
+    { "lamb", run_lamb },
     { "norm, clip", run_clip },
 };
 

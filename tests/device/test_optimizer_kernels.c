@@ -96,6 +96,69 @@ static void sgd_equals_its_formulas_in_place_and_not(void **state)
     rig_try_everywhere(check_sgd, test_trials(40, 400));
 }
 
+static double norm_of(const float *numbers, size_t count)
+{
+    double sum = 0;
+    for (size_t i = 0; i < count; i++)
+        sum += (double)numbers[i] * (double)numbers[i];
+    return sqrt(sum);
+}
+
+static void check_lars(struct rig *rig, uint64_t trial)
+{
+    const size_t count = rig_size(rig, 200);
+    struct state s = make(rig, count, trial % 2);
+    const struct lars lars = { .rate = 2, .momentum = 0.9f, .decay = 0.01f, .trust = trial / 2 % 2 ? 0.02f : 0 };
+    const bool is_still = trial % 7 == 6;
+    if (is_still)
+        memset((float *)(uintptr_t)s.span.gradients, 0, count * sizeof(float));
+    const double weight = norm_of(s.full, count), gradient = norm_of(s.span.gradients, count);
+    const double ratio = lars.trust > 0 && !is_still ? 0.02 * weight / (gradient + 0.01 * weight) : 1;
+    kernel_lars(rig->queue, &lars, &s.span);
+    rig_settle(rig);
+    for (size_t i = 0; i < count; i++) {
+        const double w = (double)s.full[i], g = (double)s.span.gradients[i] + 0.01 * w;
+        const double m = 0.9 * (double)s.first_before[i] + 2 * ratio * g;
+        rig_close_to(s.span.first[i], m, 1e-5, "momentum", i);
+        expect_weight(&s, i, w - m, 1e-5);
+    }
+}
+
+static void lars_equals_its_formulas_in_place_and_not(void **state)
+{
+    (void)state;
+    rig_try_everywhere(check_lars, test_trials(40, 400));
+}
+
+static void check_lamb(struct rig *rig, uint64_t trial)
+{
+    const size_t count = rig_size(rig, 200);
+    struct state s = make(rig, count, trial % 2);
+    const struct lamb lamb = { .rate = 0.1f, .beta1 = 0.9f, .beta2 = 0.95f, .epsilon = 1e-6f, .decay = 0.1f,
+                               .trusts = trial / 2 % 2, .update = 1 + trial };
+    double weights = norm_of(s.full, count), steps = 0, *step = calloc(count + 1, sizeof *step);
+    assert_non_null(step);
+    for (size_t i = 0; i < count; i++) {
+        const double g = (double)s.span.gradients[i];
+        const double m = 0.9 * (double)s.first_before[i] + 0.1 * g, v = 0.95 * (double)s.second_before[i] + 0.05 * g * g;
+        const double near_m = m / (1 - pow(0.9, (double)lamb.update)), near_v = v / (1 - pow(0.95, (double)lamb.update));
+        step[i] = near_m / (sqrt(near_v) + 1e-6) + 0.1 * (double)s.full[i];
+        steps += step[i] * step[i];
+    }
+    const double ratio = lamb.trusts && weights > 0 && steps > 0 ? weights / sqrt(steps) : 1;
+    kernel_lamb(rig->queue, &lamb, &s.span);
+    rig_settle(rig);
+    for (size_t i = 0; i < count; i++)
+        expect_weight(&s, i, (double)s.full[i] - 0.1 * ratio * step[i], 3e-5);
+    free(step);
+}
+
+static void lamb_equals_its_formulas_in_place_and_not(void **state)
+{
+    (void)state;
+    rig_try_everywhere(check_lamb, test_trials(40, 400));
+}
+
 static float *copy_of(struct rig *rig, const float *numbers, size_t count)
 {
     return numbers ? memcpy(rig_output(rig, count), numbers, count * sizeof(float)) : NULL;
@@ -193,6 +256,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(adam_and_adamw_equal_their_formulas_in_place_and_not),
         cmocka_unit_test(sgd_equals_its_formulas_in_place_and_not),
+        cmocka_unit_test(lars_equals_its_formulas_in_place_and_not),
+        cmocka_unit_test(lamb_equals_its_formulas_in_place_and_not),
         cmocka_unit_test(any_cut_into_spans_gives_the_same_bits),
         cmocka_unit_test(squares_are_summed_in_double),
         cmocka_unit_test(gradients_are_clipped_by_a_global_norm),

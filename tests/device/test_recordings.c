@@ -10,7 +10,7 @@
 
 enum { BUFFERS = 8, COUNT = 48, MOST_STEPS = 24, PROGRAMS = 3, PASSES = 9 };
 
-enum kind { ADD, SCALE, DROP, ADD_BRANCH, FILL, PRODUCT, NORM, ADAMW, SGD, ZERO, COPY, UPLOAD, DOWNLOAD, MARK, CALL, KINDS };
+enum kind { ADD, SCALE, DROP, ADD_BRANCH, FILL, PRODUCT, NORM, ADAMW, SGD, LARS, LAMB, ZERO, COPY, UPLOAD, DOWNLOAD, MARK, CALL, KINDS };
 
 struct step {
     enum kind kind;
@@ -84,10 +84,20 @@ static void do_update(const struct bench *bench, const struct step *step, uint64
         kernel_sgd(bench->queue, &(struct sgd){ .rate = 0.01f * (float)(1 + pass), .momentum = 0.5f }, &span);
         return;
     }
+    if (step->kind == LARS) {
+        kernel_lars(bench->queue, &(struct lars){ .rate = 0.01f * (float)(1 + pass), .momentum = 0.5f, .trust = 0.5f },
+                    &span);
+        return;
+    }
     // Its second moments are not negative.
     kernel_dropout(bench->queue, (struct values *)span.second, (struct values *)span.second, 16,
                    (struct dropout){ .probability = 0.25f, .key = pass });
     kernel_softmax(bench->queue, (struct values *)span.second, (struct values *)span.second, 1, COUNT);
+    if (step->kind == LAMB) {
+        kernel_lamb(bench->queue, &(struct lamb){ .rate = 0.1f / (float)(1 + pass), .beta1 = 0.9f, .beta2 = 0.99f,
+                                                  .epsilon = 1e-6f, .trusts = true, .update = 1 + pass }, &span);
+        return;
+    }
     const struct adamw adamw = { .rate = 0.1f / (float)(1 + pass), .beta1 = 0.9f, .beta2 = 0.99f, .epsilon = 1e-6f,
                                  .decay = step->number / 8, .update = 1 + pass };
     kernel_adamw(bench->queue, &adamw, &span);

@@ -1,8 +1,10 @@
 #include "runtime/optimizer.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/weir.h"
 #include "tests/test.h"
 
 enum { COUNT = 257 };  // no multiple of any vector
@@ -49,12 +51,18 @@ static struct optimizer optimizer_of(enum optimizer_kind kind)
     return optimizer;
 }
 
+// A matrix and a vector, and gaps behind both.
+static const struct weir_tensor tensors[] = { { "matrix", 3, 10, 0 }, { "vector", 0, 120, 128 } };
+
 static void a_stage_at_once_equals_its_layers_one_by_one(void **state)
 {
     (void)state;
-    for (enum optimizer_kind kind = OPTIMIZER_SGD; kind <= OPTIMIZER_ADAMW; kind++) {
+    for (enum optimizer_kind kind = OPTIMIZER_SGD; kind <= OPTIMIZER_LARS; kind++) {
         struct bench bench = bench_open(kind);
         const struct optimizer optimizer = optimizer_of(kind);
+        const struct stage_part in_whole[] = { { .end = 100 },
+                                               { .first = 100, .end = COUNT, .tensors = tensors, .tensor_count = 2 } };
+        const struct stage_part in_second = { .end = COUNT - 100, .tensors = tensors, .tensor_count = 2 };
         float whole[COUNT], parts[COUNT], whole_state[2 * COUNT] = { 0 }, first_state[2 * 100] = { 0 },
                             second_state[2 * (COUNT - 100)] = { 0 };
         memcpy(whole, bench.weights, sizeof whole);
@@ -65,7 +73,7 @@ static void a_stage_at_once_equals_its_layers_one_by_one(void **state)
             optimizer_update(&optimizer, update, bench.queue,
                              &(struct optimizer_buffers){
                                  .next = values(whole), .weights = values(whole), .gradients = bench.gradients,
-                                 .state = whole_state, .count = COUNT, .exempt = exempt, .exempt_count = 2
+                                 .state = whole_state, .count = COUNT, .exempt = exempt, .exempt_count = 2, .parts = in_whole, .part_count = 2
                              });
             optimizer_update(&optimizer, update, bench.queue,
                              &(struct optimizer_buffers){
@@ -76,7 +84,7 @@ static void a_stage_at_once_equals_its_layers_one_by_one(void **state)
                              &(struct optimizer_buffers){
                                  .next = values(parts + 100), .weights = values(parts + 100),
                                  .gradients = bench.gradients + 100, .state = second_state, .count = COUNT - 100,
-                                 .exempt = second, .exempt_count = 1
+                                 .exempt = second, .exempt_count = 1, .parts = &in_second, .part_count = 1
                              });
         }
         assert_memory_equal(whole, parts, sizeof whole);
@@ -88,7 +96,7 @@ static void a_stage_at_once_equals_its_layers_one_by_one(void **state)
 static void the_next_version_may_be_written_elsewhere(void **state)
 {
     (void)state;
-    for (enum optimizer_kind kind = OPTIMIZER_SGD; kind <= OPTIMIZER_ADAMW; kind++) {
+    for (enum optimizer_kind kind = OPTIMIZER_SGD; kind <= OPTIMIZER_LARS; kind++) {
         struct bench bench = bench_open(kind);
         const struct optimizer optimizer = optimizer_of(kind);
         float here[COUNT], there[COUNT], before[COUNT], state_here[2 * COUNT] = { 0 }, state_there[2 * COUNT] = { 0 };
@@ -129,12 +137,89 @@ static void exempt_elements_do_not_decay(void **state)
     bench_close(&bench);
 }
 
+// By LARS at no momentum a tensor's step is `trust` of its norm, whatever its gradients are; what is exempt takes a
+// plain one, and what is in no tensor none.
+static void a_tensor_is_scaled_by_its_own_norm(void **state)
+{
+    (void)state;
+    struct bench bench = bench_open(8);
+    const struct optimizer optimizer = { .kind = OPTIMIZER_LARS, .rate = 1.0f, .trust = 0.25f };
+    const struct stage_part part = { .first = 7, .end = COUNT, .tensors = tensors, .tensor_count = 2 };
+    const struct exempt exempt = { 7 + 32, 7 + 32 + 120 };
+    float next[COUNT], state_of[COUNT] = { 0 };
+    double step = 0, norm = 0;
+    memcpy(next, bench.weights, sizeof next);
+    optimizer_update(&optimizer, 1, bench.queue,
+                     &(struct optimizer_buffers){
+                         .next = values(next), .weights = values(bench.weights), .gradients = bench.gradients,
+                         .state = state_of, .count = COUNT, .exempt = &exempt, .exempt_count = 1, .parts = &part,
+                         .part_count = 1
+                     });
+    for (size_t i = 0; i < COUNT; i++) {
+        const bool in_matrix = i >= 7 && i < 37, in_vector = i >= 39 && i < 159;
+        if (in_matrix) {
+            step += pow((double)next[i] - (double)bench.weights[i], 2);
+            norm += pow((double)bench.weights[i], 2);
+        } else {
+            assert_true(next[i] == bench.weights[i] - (in_vector ? bench.gradients[i] : 0));
+        }
+    }
+    assert_true(fabs(sqrt(step) - 0.25 * sqrt(norm)) < 1e-6);
+    bench_close(&bench);
+}
+
+// Three updates of PyTorch 2.15, on these weights, with these gradients, rate 0.1 and decay 0.05.
+static const struct {
+    const char *name;
+    struct optimizer optimizer;
+    float weights[6];
+} pytorch[] = {
+    { "SGD", { .kind = OPTIMIZER_SGD },
+      { -0.751430273f, 0.504787385f, -0.454725921f, 0.800807714f, -0.29620558f, 0.960012019f } },
+    { "SGD, momentum=0.9", { .kind = OPTIMIZER_MOMENTUM, .momentum = 0.9f },
+      { -0.722888947f, 0.543284953f, -0.500760913f, 0.874866426f, -0.306679368f, 0.959494531f } },
+    { "SGD, momentum=0.9, nesterov=True", { .kind = OPTIMIZER_MOMENTUM, .momentum = 0.9f, .is_nesterov = true },
+      { -0.72763586f, 0.54339838f, -0.454689592f, 0.912007749f, -0.347330302f, 0.923703969f } },
+    { "Adam", { .kind = OPTIMIZER_ADAM, .beta1 = 0.9f, .beta2 = 0.99f, .epsilon = 1e-8f },
+      { -0.666981041f, 0.472021043f, -0.588175535f, 0.915869474f, -0.235288769f, 0.896654308f } },
+    { "AdamW", { .kind = OPTIMIZER_ADAMW, .beta1 = 0.9f, .beta2 = 0.99f, .epsilon = 1e-8f },
+      { -0.674028695f, 0.57406795f, -0.594032586f, 0.919689655f, -0.236493513f, 0.90878427f } },
+};
+
+static void updates_are_those_of_pytorch(void **state)
+{
+    (void)state;
+    struct bench bench = bench_open(9);
+    for (size_t n = 0; n < sizeof pytorch / sizeof pytorch[0]; n++) {
+        struct optimizer optimizer = pytorch[n].optimizer;
+        float weights[6], gradients[6], state_of[12] = { 0 };
+        optimizer.rate = 0.1f;
+        optimizer.decay = 0.05f;
+        for (int k = 0; k < 6; k++)
+            weights[k] = (float)((5 * k + 1) % 9 - 4) / 4;
+        for (int i = 0; i < 3; i++) {
+            for (int k = 0; k < 6; k++)
+                gradients[k] = (float)((7 * i + 3 * k + 2) % 11 - 5) / 8;
+            optimizer_update(&optimizer, (uint64_t)i + 1, bench.queue,
+                             &(struct optimizer_buffers){ .next = values(weights), .weights = values(weights),
+                                                          .gradients = gradients, .state = state_of, .count = 6 });
+        }
+        for (int k = 0; k < 6; k++)
+            if (!(fabsf(weights[k] - pytorch[n].weights[k]) <= 1e-6f))
+                fail_msg("%s: weight %d is %.9g, and PyTorch has %.9g", pytorch[n].name, k, (double)weights[k],
+                         (double)pytorch[n].weights[k]);
+    }
+    bench_close(&bench);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_stage_at_once_equals_its_layers_one_by_one),
         cmocka_unit_test(the_next_version_may_be_written_elsewhere),
         cmocka_unit_test(exempt_elements_do_not_decay),
+        cmocka_unit_test(a_tensor_is_scaled_by_its_own_norm),
+        cmocka_unit_test(updates_are_those_of_pytorch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

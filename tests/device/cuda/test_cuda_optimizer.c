@@ -91,6 +91,73 @@ static void sgd_equals_its_formula(void **state)
     cuda_rig_try(check_sgd, test_trials(12, 300));
 }
 
+static double norm_before(const struct cuda_rig *rig, const struct some_span *s)
+{
+    double sum = 0;
+    for (size_t i = 0; i < s->span.count; i++)
+        sum += weight_before(rig, s, i) * weight_before(rig, s, i);
+    return sqrt(sum);
+}
+
+// The rate given, or told in memory as in a recording.
+static void check_lars(struct cuda_rig *rig, uint64_t trial)
+{
+    const float rate = 2;
+    const struct lars lars = { .rate = trial % 3 ? rate : 7, .momentum = 0.9f, .decay = 0.01f,
+                               .trust = trial / 2 % 2 ? 0.02f : 0, .rate_at = trial % 3 ? NULL : &rate };
+    const struct some_span s = cut_span(rig, true, false);
+    double gradients = 0;
+    for (size_t i = 0; i < s.span.count; i++)
+        gradients += (double)s.span.gradients[i] * (double)s.span.gradients[i];
+    const double weights = norm_before(rig, &s), trust = (double)lars.trust, decay = (double)lars.decay;
+    const double ratio = trust > 0 && weights > 0 && gradients > 0
+        ? trust * weights / (sqrt(gradients) + decay * weights) : 1;
+    must_launch(cuda_lars(&rig->launch, &lars, &s.span));
+    for (size_t i = 0; i < s.span.count; i++) {
+        const double w = weight_before(rig, &s, i), g = (double)s.span.gradients[i] + decay * w;
+        const double m = (double)lars.momentum * (double)s.first_before[i] + (double)rate * ratio * g;
+        assert_true(fabs((double)s.span.first[i] - m) <= 2e-6 * (1 + fabs(m)));
+        must_be_weight(rig, &s, i, w - m);
+    }
+}
+
+static void lars_equals_its_formula(void **state)
+{
+    (void)state;
+    cuda_rig_try(check_lars, test_trials(12, 300));
+}
+
+static void check_lamb(struct cuda_rig *rig, uint64_t trial)
+{
+    struct lamb lamb = { .rate = 0.1f, .beta1 = 0.9f, .beta2 = 0.99f, .epsilon = 1e-3f, .decay = 0.1f,
+                         .trusts = trial / 2 % 2, .update = 1 + trial };
+    const struct lamb_factors factors = lamb_factors(&lamb);
+    const struct some_span s = cut_span(rig, true, true);
+    double *steps = cuda_rig_bytes(rig, s.span.count + 1, sizeof *steps, true), squares = 0;
+    for (size_t i = 0; i < s.span.count; i++) {
+        const double g = (double)s.span.gradients[i], beta1 = (double)lamb.beta1, beta2 = (double)lamb.beta2;
+        const double m = beta1 * (double)s.first_before[i] + (1 - beta1) * g;
+        const double v = beta2 * (double)s.second_before[i] + (1 - beta2) * g * g;
+        const double near_m = m / (1 - pow(beta1, (double)lamb.update));
+        const double near_v = v / (1 - pow(beta2, (double)lamb.update));
+        steps[i] = near_m / (sqrt(near_v) + (double)lamb.epsilon) + (double)lamb.decay * weight_before(rig, &s, i);
+        squares += steps[i] * steps[i];
+    }
+    const double weights = norm_before(rig, &s);
+    const double ratio = lamb.trusts && weights > 0 && squares > 0 ? weights / sqrt(squares) : 1;
+    if (trial % 3 == 0)
+        lamb.rate = 7, lamb.update = 1000, lamb.factors_at = &factors;
+    must_launch(cuda_lamb(&rig->launch, &lamb, &s.span));
+    for (size_t i = 0; i < s.span.count; i++)
+        must_be_weight(rig, &s, i, weight_before(rig, &s, i) - (double)factors.rate * ratio * steps[i]);
+}
+
+static void lamb_equals_its_formula(void **state)
+{
+    (void)state;
+    cuda_rig_try(check_lamb, test_trials(12, 300));
+}
+
 // The part of a span from number `cut` on, or before it.
 static struct optimizer_span part(const struct cuda_rig *rig, struct optimizer_span span, size_t from, size_t end)
 {
@@ -199,6 +266,8 @@ int main(void)
     const struct CMUnitTest cuda_optimizer[] = {
         cmocka_unit_test(adam_and_adamw_equal_their_formulas),
         cmocka_unit_test(sgd_equals_its_formula),
+        cmocka_unit_test(lars_equals_its_formula),
+        cmocka_unit_test(lamb_equals_its_formula),
         cmocka_unit_test(any_cut_into_spans_gives_the_same_bits),
         cmocka_unit_test(what_is_told_in_memory_gives_the_same_bits),
         cmocka_unit_test(squares_are_summed_in_double),

@@ -277,8 +277,9 @@ static void is_refused(void **state)
 }
 
 static struct bad_row unrunnable_rows[] = {
-    { "a run of an optimizer that is only planned", { .optimizer = OPTIMIZER_LAMB }, "fp32", NULL, true,
-      "the plan's optimizer is lamb, which is planned but not run; plan with sgd, momentum, adam or adamw" },
+    { "a run of an optimizer that is only planned", { .optimizer = OPTIMIZER_ADAFACTOR }, "fp32", NULL, true,
+      "the plan's optimizer is adafactor, which is planned but not run; plan with sgd, momentum, adam, adamw, lamb or"
+      " lars" },
     { "a run in bf16 without fp32 weights", { .optimizer = OPTIMIZER_ADAMW }, "bf16", NULL, true,
       "the plan's optimizer is adamw, and training in bf16 takes weights in fp32 beside those in bf16: plan with"
       " adamw-master" },
