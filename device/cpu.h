@@ -9,6 +9,7 @@
 struct cpu {  // a device's own
     const struct kernel_functions *kernels;        // those that compute at once,
     const struct kernel_functions *float_kernels;  // and what they compute with: themselves, but of bfloat16
+    uint64_t link_rate;                            // bytes per second between it and its host; 0: as memory goes
     struct empty_hall *empty_halls;                // of communicators that nobody opened yet; under the device's lock
 };
 
@@ -16,6 +17,7 @@ struct cpu {  // a device's own
 void cpu_close(struct device *device);
 void *cpu_allocate(struct device *device, uint64_t bytes, struct error *error);
 void cpu_release(struct device *device, void *memory);
+void cpu_transfer(struct queue *queue, void *to, const void *from, uint64_t bytes);
 
 extern const struct kernel_functions cpu_kernels_baseline;
 #if defined(__x86_64__)

@@ -1,8 +1,10 @@
 // The maker of "cpu" devices: everything is done before a call returns, on the
 // caller's thread, so queues have nothing to remember, and events the time only.
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "common/clock.h"
 #include "common/number.h"
@@ -37,11 +39,26 @@ static bool processor_has(const struct instruction_set *set)
 struct wishes {
     const struct instruction_set *set;  // NULL: the best
     bool queued, bf16, graphs;
+    uint64_t link_rate;
 };
 
 static bool is_word(const char *word, size_t length, const char *wanted)
 {
     return length == strlen(wanted) && memcmp(word, wanted, length) == 0;
+}
+
+static const char link_word[] = "link=";
+
+// What follows "link=".
+static bool take_rate(struct wishes *wishes, const char *text, size_t length, struct error *error)
+{
+    char rate[NUMBER_SIZE];
+    struct error reason = { 0 };
+    snprintf(rate, sizeof rate, "%.*s", (int)length, text);
+    if (length < sizeof rate && rate_parse(rate, &wishes->link_rate, &reason) && wishes->link_rate > 0)
+        return true;
+    return error_set(error, "there is no device cpu:%s%.*s (behind \"link=\" stands the rate to and from its host, such as"
+                     " cpu:link=2GB/s)", link_word, (int)length, text);
 }
 
 static bool take_word(struct wishes *wishes, const char *word, size_t length, struct error *error)
@@ -52,6 +69,8 @@ static bool take_word(struct wishes *wishes, const char *word, size_t length, st
         return wishes->bf16 = true;
     if (is_word(word, length, "graphs"))
         return wishes->graphs = true;
+    if (strncmp(word, link_word, strlen(link_word)) == 0)
+        return take_rate(wishes, word + strlen(link_word), length - strlen(link_word), error);
     for (size_t i = 0; i < sizeof instruction_sets / sizeof instruction_sets[0]; i++) {
         const struct instruction_set *set = &instruction_sets[i];
         if (!is_word(word, length, set->name))
@@ -60,8 +79,8 @@ static bool take_word(struct wishes *wishes, const char *word, size_t length, st
         return processor_has(set)
             || error_set(error, "this processor has no %s (plain cpu takes the best it has)", set->name);
     }
-    return error_set(error, "there is no device cpu:%.*s (cpu:baseline, cpu:avx2, cpu:avx512, cpu:bf16, cpu:queued"
-                     " and cpu:queued,graphs are)", (int)length, word);
+    return error_set(error, "there is no device cpu:%.*s (cpu:baseline, cpu:avx2, cpu:avx512, cpu:bf16, cpu:queued,"
+                     " cpu:queued,graphs and cpu:link=2GB/s are)", (int)length, word);
 }
 
 // Words with commas between them.
@@ -112,7 +131,9 @@ static bool cpu_open(struct device *device, const char *detail, struct error *er
     processor_name(name, sizeof name);
     snprintf(device->description, sizeof device->description, "%s, %s%s%s%s", name, wishes.set->name,
              wishes.bf16 ? ", bf16" : "", wishes.queued ? ", queued" : "", wishes.graphs ? ", graphs" : "");
+    snprintf(device->host, sizeof device->host, "cpu:%s%s", wishes.set->name, wishes.bf16 ? ",bf16" : "");
     cpu->float_kernels = wishes.set->kernels;
+    cpu->link_rate = wishes.link_rate;
     cpu->kernels = wishes.bf16 ? &cpu_bf16_kernels : cpu->float_kernels;
     device->precision = wishes.bf16 ? PRECISION_BF16 : PRECISION_FP32;
     device->own = cpu;
@@ -204,6 +225,23 @@ static void cpu_copy(struct queue *queue, void *to, const void *from, uint64_t b
         memcpy(to, from, bytes);
 }
 
+static void sleep_until(uint64_t ns)
+{
+    const struct timespec until = { .tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000) };
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
+        continue;
+}
+
+// The bytes are there at once, and it lasts as long as the link would take.
+void cpu_transfer(struct queue *queue, void *to, const void *from, uint64_t bytes)
+{
+    const struct cpu *cpu = queue->device->own;
+    const uint64_t begun_ns = cpu->link_rate ? clock_now_ns() : 0;
+    cpu_copy(queue, to, from, bytes);
+    if (cpu->link_rate)
+        sleep_until(add_clamped(begun_ns, transfer_ns(bytes, cpu->link_rate, 0)));
+}
+
 static void cpu_call(struct queue *queue, queue_function *function, const void *arguments, size_t bytes)
 {
     (void)bytes;
@@ -215,6 +253,8 @@ const struct device_functions cpu_functions = {
     .close = cpu_close,
     .allocate = cpu_allocate,
     .release = cpu_release,
+    .allocate_host = cpu_allocate,
+    .release_host = cpu_release,
     .open_queue = cpu_open_queue,
     .close_queue = cpu_queue_nothing,
     .wait = cpu_queue_nothing,
@@ -229,5 +269,7 @@ const struct device_functions cpu_functions = {
     .copy = cpu_copy,
     .upload = cpu_copy,
     .download = cpu_copy,
+    .transfer = cpu_transfer,
     .call = cpu_call,
+    .call_host = cpu_call,
 };

@@ -271,6 +271,12 @@ static void do_upload(struct queue *queue, const void *arguments)
     cpu_functions.copy(queue, moving->to, moving + 1, moving->bytes);
 }
 
+static void do_transfer(struct queue *queue, const void *arguments)
+{
+    const struct moving *moving = arguments;
+    cpu_transfer(queue, moving->to, moving->from, moving->bytes);
+}
+
 static void zero(struct queue *queue, void *memory, uint64_t bytes)
 {
     cpu_queued_call(queue, do_zero, &(struct moving){ .to = memory, .bytes = bytes }, sizeof(struct moving));
@@ -284,6 +290,11 @@ static void move(struct queue *queue, void *to, const void *from, uint64_t bytes
 static void upload(struct queue *queue, void *to, const void *host, uint64_t bytes)
 {
     give(queue, do_upload, &(struct moving){ .to = to, .bytes = bytes }, sizeof(struct moving), host, bytes, false);
+}
+
+static void transfer(struct queue *queue, void *to, const void *from, uint64_t bytes)
+{
+    cpu_queued_call(queue, do_transfer, &(struct moving){ to, from, bytes }, sizeof(struct moving));
 }
 
 // --- recordings ------------------------------------------------------------------------
@@ -341,6 +352,8 @@ const struct device_functions cpu_queued_functions = {
     .close = cpu_queued_close,
     .allocate = cpu_allocate,
     .release = cpu_release,
+    .allocate_host = cpu_allocate,
+    .release_host = cpu_release,
     .open_queue = open_queue,
     .close_queue = close_queue,
     .wait = wait_until_done,
@@ -355,7 +368,9 @@ const struct device_functions cpu_queued_functions = {
     .copy = move,
     .upload = upload,
     .download = move,
+    .transfer = transfer,
     .call = cpu_queued_call,
+    .call_host = cpu_queued_call,
     .communicators = &cpu_queued_communicators,
     .captures = &captures,
 };

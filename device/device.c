@@ -8,6 +8,7 @@
 struct block {
     void *memory;
     uint64_t bytes;
+    bool on_host;
     struct block *next;
 };
 
@@ -63,27 +64,47 @@ const char *precision_name(enum precision precision)
 
 // --- memory --------------------------------------------------------------------
 
-void *device_allocate(struct device *device, uint64_t bytes, struct error *error)
+static void count_block(struct device_memory *memory, const struct block *block)
+{
+    if (block->on_host) {
+        memory->host_bytes += block->bytes;
+        return;
+    }
+    memory->allocations++;
+    memory->current_bytes += block->bytes;
+    if (memory->current_bytes > memory->peak_bytes)
+        memory->peak_bytes = memory->current_bytes;
+}
+
+static void *allocate(struct device *device, uint64_t bytes, bool on_host, struct error *error)
 {
     struct block *block = malloc(sizeof *block);
     if (!block) {
         error_no_memory(error, "a block of device memory");
         return NULL;
     }
-    void *memory = device->functions->allocate(device, bytes, error);
+    const struct device_functions *functions = device->functions;
+    void *memory = (on_host ? functions->allocate_host : functions->allocate)(device, bytes, error);
     if (!memory) {
         free(block);
         return NULL;
     }
     pthread_mutex_lock(&device->lock);
-    *block = (struct block){ .memory = memory, .bytes = bytes, .next = device->blocks };
+    *block = (struct block){ .memory = memory, .bytes = bytes, .on_host = on_host, .next = device->blocks };
     device->blocks = block;
-    device->memory.allocations++;
-    device->memory.current_bytes += bytes;
-    if (device->memory.current_bytes > device->memory.peak_bytes)
-        device->memory.peak_bytes = device->memory.current_bytes;
+    count_block(&device->memory, block);
     pthread_mutex_unlock(&device->lock);
     return memory;
+}
+
+void *device_allocate(struct device *device, uint64_t bytes, struct error *error)
+{
+    return allocate(device, bytes, false, error);
+}
+
+void *device_allocate_host(struct device *device, uint64_t bytes, struct error *error)
+{
+    return allocate(device, bytes, true, error);
 }
 
 void device_release(struct device *device, void *memory)
@@ -97,10 +118,11 @@ void device_release(struct device *device, void *memory)
     struct block *block = *link;
     assert(block);  // allocated here, and not released yet
     *link = block->next;
-    device->memory.current_bytes -= block->bytes;
+    const bool on_host = block->on_host;
+    *(on_host ? &device->memory.host_bytes : &device->memory.current_bytes) -= block->bytes;
     pthread_mutex_unlock(&device->lock);
     free(block);
-    device->functions->release(device, memory);
+    (on_host ? device->functions->release_host : device->functions->release)(device, memory);
 }
 
 struct device_memory device_memory(const struct device *device)
@@ -276,6 +298,14 @@ void queue_download(struct queue *queue, void *host, const void *from, uint64_t 
     queue->device->functions->download(queue, host, from, bytes);
 }
 
+void queue_transfer(struct queue *queue, void *to, const void *from, uint64_t bytes)
+{
+    if (bytes == 0 || !queue_is_well(queue))
+        return;
+    cut(queue, &cut_transfer);
+    queue->device->functions->transfer(queue, to, from, bytes);
+}
+
 void *queue_stream(struct queue *queue)
 {
     if (!queue->device->functions->stream)
@@ -290,4 +320,12 @@ void queue_call(struct queue *queue, queue_function *function, const void *argum
         return;
     cut(queue, &cut_call);
     queue->device->functions->call(queue, function, arguments, bytes);
+}
+
+void queue_call_host(struct queue *queue, queue_function *function, const void *arguments, size_t bytes)
+{
+    if (!queue_is_well(queue))
+        return;
+    cut(queue, &cut_call);
+    queue->device->functions->call_host(queue, function, arguments, bytes);
 }

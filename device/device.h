@@ -29,9 +29,13 @@ struct event;
 // The maker by name: "cpu", which takes the best instruction set the processor has;
 // "cpu:avx2" and the like choose one; on "cpu:queued" queues are threads and run ahead
 // of their host, and with "cpu:queued,graphs" they record (below); "cpu:bf16" computes
-// in bfloat16, slowly ("cpu:bf16,avx2": both). Freed by device_close(), after its
+// in bfloat16, slowly ("cpu:bf16,avx2": both); with "cpu:link=2GB/s" what it exchanges with
+// its host's memory takes as long as over such a link. Freed by device_close(), after its
 // queues, events and memory.
 struct device *device_open(const char *name, struct error *error);
+// A device for what is done in the host's memory in place of the device's own: the processor, of the same precision and,
+// where the device is one, with the same bits. To be freed likewise.
+struct device *device_open_host(const struct device *device, struct error *error);
 void device_close(struct device *device);
 
 // What a maker's libraries read from the environment. Set as the maker needs it where the user has not set it, when a
@@ -71,6 +75,9 @@ static inline size_t precision_bytes(enum precision precision)  // of one number
 
 // 256-byte aligned. NULL with the size in the error.
 void *device_allocate(struct device *device, uint64_t bytes, struct error *error);
+// Likewise of the host's memory, and such as the device reaches by itself (queue_transfer()).
+void *device_allocate_host(struct device *device, uint64_t bytes, struct error *error);
+// Of either.
 void device_release(struct device *device, void *memory);
 
 struct device_memory {
@@ -78,6 +85,7 @@ struct device_memory {
     uint64_t peak_bytes;
     uint64_t allocations;      // ever made
     uint64_t workspace_bytes;  // that queues have for the libraries they call: in none of the others
+    uint64_t host_bytes;       // of the host's memory, allocated now: in none of the others
 };
 struct device_memory device_memory(const struct device *device);
 void device_memory_reset_peak(struct device *device);  // peak = current
@@ -112,12 +120,16 @@ void queue_zero(struct queue *queue, void *memory, uint64_t bytes);
 void queue_copy(struct queue *queue, void *to, const void *from, uint64_t bytes);  // on the device
 void queue_upload(struct queue *queue, void *to, const void *host, uint64_t bytes);
 void queue_download(struct queue *queue, void *host, const void *from, uint64_t bytes);
+// Either way between the device's memory and that of device_allocate_host(), which is left alone until it is done.
+void queue_transfer(struct queue *queue, void *to, const void *from, uint64_t bytes);
 
 // Calls a function of the host when its turn comes, with a copy of `bytes` of
 // arguments (which may be none). For layers written in plain C: only on devices whose memory the host
 // can read, which are all those of the `cpu` maker; others fail the queue.
 typedef void queue_function(struct queue *queue, const void *arguments);
 void queue_call(struct queue *queue, queue_function *function, const void *arguments, size_t bytes);
+// The same on every device, for a function that keeps to the host's memory and asks nothing of the queue but queue_fail().
+void queue_call_host(struct queue *queue, queue_function *function, const void *arguments, size_t bytes);
 
 // The cudaStream_t of a queue on a GPU, for kernels that are not ours: what they are given stands in the queue's order.
 // NULL on a CPU.

@@ -27,6 +27,7 @@ struct device {
     const char *name;
     enum precision precision;
     char description[192];
+    char host[24];  // what device_open_host() opens
     bool runs_ahead;
     bool records;
     void *own;  // the maker's
@@ -96,13 +97,15 @@ struct capture_functions {
 struct device_functions {
     // Of device_environment(); NULL: nothing is read there.
     const struct device_setting *(*environment)(size_t *count);
-    // Sets kernels, description, precision, runs_ahead, records and own. `detail` is what follows "NAME:", or "".
+    // Sets kernels, description, precision, host, runs_ahead, records and own. `detail` is what follows "NAME:", or "".
     bool (*open)(struct device *device, const char *detail, struct error *error);
     void (*close)(struct device *device);
     bool (*clocks)(const struct device *device, struct device_clocks *clocks);  // NULL: nobody can tell
     bool (*room)(const struct device *device, uint64_t *bytes);                 // likewise
     void *(*allocate)(struct device *device, uint64_t bytes, struct error *error);
     void (*release)(struct device *device, void *memory);
+    void *(*allocate_host)(struct device *device, uint64_t bytes, struct error *error);
+    void (*release_host)(struct device *device, void *memory);
 
     bool (*open_queue)(struct queue *queue, struct error *error);
     void (*close_queue)(struct queue *queue);
@@ -120,7 +123,9 @@ struct device_functions {
     void (*copy)(struct queue *queue, void *to, const void *from, uint64_t bytes);
     void (*upload)(struct queue *queue, void *to, const void *host, uint64_t bytes);
     void (*download)(struct queue *queue, void *host, const void *from, uint64_t bytes);
+    void (*transfer)(struct queue *queue, void *to, const void *from, uint64_t bytes);
     void (*call)(struct queue *queue, queue_function *function, const void *arguments, size_t bytes);
+    void (*call_host)(struct queue *queue, queue_function *function, const void *arguments, size_t bytes);
 
     void *(*stream)(struct queue *queue);  // NULL: queues are none
 

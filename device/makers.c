@@ -74,3 +74,8 @@ struct device *device_open(const char *name, struct error *error)
     }
     return device;
 }
+
+struct device *device_open_host(const struct device *device, struct error *error)
+{
+    return device_open(device->host, error);
+}

@@ -185,5 +185,5 @@ const struct call call_zero = { give_zero, same_moving, never_varies, sizeof(str
 const struct call call_copy = { give_copy, same_moving, never_varies, sizeof(struct moving) };
 
 // What differs from pass to pass by its nature: host memory, events, functions of the host.
-const struct call cut_upload = { 0 }, cut_download = { 0 }, cut_call = { 0 }, cut_event = { 0 },
-                  cut_wait_event = { 0 }, cut_wait = { 0 };
+const struct call cut_upload = { 0 }, cut_download = { 0 }, cut_transfer = { 0 }, cut_call = { 0 },
+                  cut_event = { 0 }, cut_wait_event = { 0 }, cut_wait = { 0 };

@@ -135,6 +135,7 @@ void cuda_zero(struct queue *queue, void *memory, uint64_t bytes);
 void cuda_copy(struct queue *queue, void *to, const void *from, uint64_t bytes);
 void cuda_upload(struct queue *queue, void *to, const void *host, uint64_t bytes);
 void cuda_download(struct queue *queue, void *host, const void *from, uint64_t bytes);
+void cuda_call_host(struct queue *queue, queue_function *function, const void *arguments, size_t bytes);
 
 // --- an event ----------------------------------------------------------------------------
 

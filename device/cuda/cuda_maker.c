@@ -151,6 +151,7 @@ static bool open_with(struct device *device, const struct wish *wish, struct err
     device->precision = wish->bf16 ? PRECISION_BF16 : PRECISION_FP32;
     device->runs_ahead = true;
     device->records = wish->graphs;
+    strcpy(device->host, wish->bf16 ? "cpu:bf16" : "cpu");
     return describe(device, wish, error)
         // The primary context is made here: one for the process, whatever else uses CUDA in it.
         && cuda_good(cudaInitDevice(own->ordinal, 0, 0), "device cuda: starting the GPU", error)
@@ -227,6 +228,30 @@ static void cuda_release(struct device *device, void *memory)
         (void)(cuda_device_of(device)->is_seen ? cudaFreeHost(memory) : cudaFree(memory));
 }
 
+// Pinned, so that the GPU copies it while the host goes on.
+static void *cuda_allocate_host(struct device *device, uint64_t bytes, struct error *error)
+{
+    void *memory = NULL;
+    char size[NUMBER_SIZE], what[64];
+    const uint64_t whole = bytes == 0 ? 256 : round_to_256(bytes);
+    snprintf(what, sizeof what, "taking %s of pinned host memory", bytes_format(bytes, size));
+    cuda_enter(device);
+    const cudaError_t status = whole < bytes ? cudaErrorMemoryAllocation
+                                             : cudaHostAlloc(&memory, whole, cudaHostAllocDefault);
+    if (!cuda_good(status, what, error))
+        return NULL;
+    assert((uintptr_t)memory % 256 == 0);
+    return memory;
+}
+
+static void cuda_release_host(struct device *device, void *memory)
+{
+    if (device_is_stuck(device))
+        return;
+    cuda_enter(device);
+    (void)cudaFreeHost(memory);
+}
+
 static bool cuda_room(const struct device *device, uint64_t *bytes)
 {
     size_t free_bytes = 0, all_bytes = 0;
@@ -249,6 +274,8 @@ const struct device_functions cuda_functions = {
     .room = cuda_room,
     .allocate = cuda_allocate,
     .release = cuda_release,
+    .allocate_host = cuda_allocate_host,
+    .release_host = cuda_release_host,
     .open_queue = cuda_open_queue,
     .close_queue = cuda_close_queue,
     .wait = cuda_wait,
@@ -263,7 +290,9 @@ const struct device_functions cuda_functions = {
     .copy = cuda_copy,
     .upload = cuda_upload,
     .download = cuda_download,
+    .transfer = cuda_copy,
     .call = cuda_refuse_call,
+    .call_host = cuda_call_host,
     .stream = cuda_stream,
     .attention_bytes = cuda_attention_bytes,
     .communicators = &cuda_communicators,

@@ -172,6 +172,36 @@ void cuda_copy(struct queue *queue, void *to, const void *from, uint64_t bytes)
                    "copying on the device");
 }
 
+// A function of the host, until its turn comes.
+struct cuda_call {
+    struct queue *queue;
+    queue_function *function;
+    _Alignas(16) unsigned char arguments[];
+};
+
+static void CUDART_CB do_call(void *data)
+{
+    struct cuda_call *call = data;
+    if (queue_is_well(call->queue))
+        call->function(call->queue, call->arguments);
+    free(call);
+}
+
+void cuda_call_host(struct queue *queue, queue_function *function, const void *arguments, size_t bytes)
+{
+    const cudaStream_t stream = cuda_launch_of(queue)->stream;
+    struct cuda_call *call = malloc(sizeof *call + bytes);
+    if (!call) {
+        queue_fail(queue, "no memory for what a queue is to do later");
+        return;
+    }
+    *call = (struct cuda_call){ .queue = queue, .function = function };
+    if (bytes > 0)
+        memcpy(call->arguments, arguments, bytes);
+    if (!cuda_check(queue, cudaLaunchHostFunc(stream, do_call, call), "giving a queue a function of the host"))
+        free(call);
+}
+
 // The next slot, once what went through it last is done. NULL after failing the queue.
 static struct cuda_slot *take_slot(struct queue *queue)
 {

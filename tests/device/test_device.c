@@ -41,9 +41,12 @@ static struct name_row {
     { "an unknown device is refused", "abacus", "there is no device abacus (the devices are: cpu and cuda)" },
     { "the beginning of a name is not the name", "cp", "there is no device cp (the devices are: cpu and cuda)" },
     { "an unknown instruction set is refused", "cpu:mmx",
-      "there is no device cpu:mmx (cpu:baseline, cpu:avx2, cpu:avx512, cpu:bf16, cpu:queued and cpu:queued,graphs are)" },
+      "there is no device cpu:mmx (cpu:baseline, cpu:avx2, cpu:avx512, cpu:bf16, cpu:queued, cpu:queued,graphs "
+      "and cpu:link=2GB/s are)" },
     { "an empty word is refused", "cpu:queued,", "there is no device cpu: (cpu:baseline, cpu:avx2, cpu:avx512, "
-      "cpu:bf16, cpu:queued and cpu:queued,graphs are)" },
+      "cpu:bf16, cpu:queued, cpu:queued,graphs and cpu:link=2GB/s are)" },
+    { "a link without a rate is refused", "cpu:queued,link=2GB", "there is no device cpu:link=2GB (behind \"link=\" "
+      "stands the rate to and from its host, such as cpu:link=2GB/s)" },
 };
 
 static void a_bad_name_is_refused(void **state)
@@ -115,6 +118,56 @@ static void bytes_go_up_across_and_down(void **state)
     device_close(device);
 }
 
+static void the_hosts_memory_is_counted_apart(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    struct device *device = open_cpu();
+    void *host = device_allocate_host(device, 1000, &error);
+    assert_non_null(host);
+    assert_int_equal((uintptr_t)host % 256, 0);
+    assert_int_equal(device_memory(device).host_bytes, 1000);
+    assert_int_equal(device_memory(device).peak_bytes, 0);
+    device_release(device, host);
+    assert_int_equal(device_memory(device).host_bytes, 0);
+    device_close(device);
+}
+
+static const char *const linked_names[] = { "cpu:link=1MB/s", "cpu:queued,link=1MB/s", "cpu:queued,graphs" };
+
+// There and back, as slowly as the link is.
+static void bytes_go_to_the_host_and_back(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof linked_names / sizeof linked_names[0]; i++) {
+        struct error error = { 0 };
+        struct device *device = device_open(linked_names[i], &error);
+        assert_good(device, error);
+        struct queue *queue = queue_create(device, &error);
+        struct event *events[] = { event_create(device, &error), event_create(device, &error) };
+        char *a = device_allocate(device, 4096, &error), *host = device_allocate_host(device, 4096, &error);
+        char back[4096] = { 0 };
+        assert_true(queue && events[0] && events[1] && a && host);
+        queue_upload(queue, a, "weir", 5);
+        event_record(events[0], queue);
+        queue_transfer(queue, host, a, 4096);
+        queue_zero(queue, a, 4096);
+        queue_transfer(queue, a, host, 4096);
+        event_record(events[1], queue);
+        queue_download(queue, back, a, 4096);
+        assert_good(queue_wait(queue, &error), error);
+        assert_string_equal(back, "weir");
+        if (strstr(linked_names[i], "link"))
+            assert_true(event_time_ns(events[1]) - event_time_ns(events[0]) >= 2 * (uint64_t)4096000);
+        device_release(device, a);
+        device_release(device, host);
+        event_free(events[0]);
+        event_free(events[1]);
+        queue_free(queue);
+        device_close(device);
+    }
+}
+
 static void write_three(struct queue *queue, const void *arguments)
 {
     (void)queue;
@@ -130,12 +183,33 @@ static void a_function_of_the_host_is_called_in_its_turn(void **state)
     float *x = device_allocate(device, 64, &error);
     kernel_fill(queue, (struct values *)x, 1, 16);
     queue_call(queue, write_three, &x, sizeof x);
+    float *second = x + 1;
+    queue_call_host(queue, write_three, &second, sizeof second);
     assert_false(queue_has_failed(queue));
     assert_good(queue_report(queue, &error) && queue_wait(queue, &error), error);
-    assert_true(x[0] == 3 && x[1] == 1);
+    assert_true(x[0] == 3 && x[1] == 3 && x[2] == 1);
     device_release(device, x);
     queue_free(queue);
     device_close(device);
+}
+
+// Whatever a device is, and however it computes, what is done for it on its host has its precision.
+static void a_host_computes_as_its_device(void **state)
+{
+    (void)state;
+    static const char *const names[] = { "cpu", "cpu:baseline", "cpu:queued,link=1GB/s", "cpu:bf16,queued" };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        struct error error = { 0 };
+        struct device *device = device_open(names[i], &error);
+        assert_good(device, error);
+        struct device *host = device_open_host(device, &error);
+        assert_good(host, error);
+        assert_int_equal(device_precision(host), device_precision(device));
+        assert_false(device_runs_ahead(host));
+        assert_true(i != 1 || strstr(device_description(host), "baseline"));
+        device_close(host);
+        device_close(device);
+    }
 }
 
 static void a_queue_keeps_its_first_error_and_does_nothing_after(void **state)
@@ -245,7 +319,10 @@ int main(void)
         cmocka_unit_test(memory_counts_itself),
         cmocka_unit_test(memory_nobody_has_is_an_error),
         cmocka_unit_test(bytes_go_up_across_and_down),
+        cmocka_unit_test(the_hosts_memory_is_counted_apart),
+        cmocka_unit_test(bytes_go_to_the_host_and_back),
         cmocka_unit_test(a_function_of_the_host_is_called_in_its_turn),
+        cmocka_unit_test(a_host_computes_as_its_device),
         cmocka_unit_test(a_queue_keeps_its_first_error_and_does_nothing_after),
         cmocka_unit_test(a_recorded_event_is_done),
         cmocka_unit_test(two_threads_count_as_one),
