@@ -375,7 +375,8 @@ struct interpreter *interpreter_create(const struct interpreter_needs *needs, st
     if (!flights_open(&in->flights, needs->schedule, needs->weight_plan->placement, needs->rank, needs->stages,
                       needs->slab, error)
         || !clipping_open(&in->clipping, queue_device(needs->queue), needs->stages, needs->schedule->stages,
-                          needs->optimizer->clip, error)) {
+                          needs->optimizer->clip, error)
+        || !host_updates_open(&in->host_updates, needs->queue, needs->slab, needs->optimizer, error)) {
         interpreter_free(in);
         return NULL;
     }
@@ -389,7 +390,19 @@ void interpreter_free(struct interpreter *in)
     flights_close(&in->flights);
     replays_close(&in->replays);
     clipping_close(&in->clipping);
+    host_updates_close(&in->host_updates);
     free(in);
+}
+
+// From its first weights.
+static void begin_optimizer(const struct interpreter *in, const struct slab_stage *memory, const void *weights)
+{
+    const struct interpreter_needs *needs = &in->needs;
+    const uint64_t count = memory->bytes.weights / precision_bytes(device_precision(queue_device(needs->queue)));
+    if (is_updated_on_host(memory))
+        host_updates_begin(&in->host_updates, needs->queue, needs->optimizer, memory, weights, count);
+    else
+        optimizer_begin(needs->optimizer, needs->queue, weights, memory->optimizer, count);
 }
 
 static bool initialize(struct interpreter *in, struct error *error)
@@ -400,11 +413,9 @@ static bool initialize(struct interpreter *in, struct error *error)
     for (uint32_t l = 0; l < in->flights.local_count; l++) {
         const struct local *local = &in->flights.locals[l];
         void *weights = row_at(&local->memory->weights, local->ring.newest);
-        const uint64_t size = precision_bytes(device_precision(queue_device(in->needs.queue)));
         if (weights && !local->does->functions->initialize(local->does->self, in->needs.queue, weights, error))
             return error_at(error, "rank %u", in->needs.rank);
-        optimizer_begin(in->needs.optimizer, in->needs.queue, weights, local->memory->optimizer,
-                        local->memory->bytes.weights / size);
+        begin_optimizer(in, local->memory, weights);
     }
     return await_device(in, error);
 }
@@ -426,6 +437,12 @@ void *interpreter_state(const struct interpreter *in, uint32_t stage, uint32_t p
     assert(local);
     const uint64_t size = precision_bytes(device_precision(queue_device(in->needs.queue)));
     const uint64_t count = local->memory->bytes.weights / size;
-    return part == 0 ? row_at(&local->memory->weights, local->ring.newest)
-                     : (float *)local->memory->optimizer + (part - 1) * count;
+    const struct slab_stage *memory = local->memory;
+    float *state = is_updated_on_host(memory) ? memory->on_host.optimizer : memory->optimizer;
+    return part == 0 ? row_at(&memory->weights, local->ring.newest) : state + (part - 1) * count;
+}
+
+void *interpreter_host_weights(const struct interpreter *in, uint32_t stage)
+{
+    return in->flights.by_stage[stage]->memory->on_host.weights;
 }

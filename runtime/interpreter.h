@@ -70,8 +70,10 @@ bool interpreter_run(struct interpreter *interpreter, uint64_t step, struct erro
 // The norm of all gradients of the last pass, before they were clipped; 0 where none are.
 double interpreter_gradient_norm(const struct interpreter *interpreter);
 
-// Of a stage of this rank, on the device: part 0, its newest weights; the others, a float for each of them, what the
-// optimizer keeps (optimizer_copies() of them).
+// Of a stage of this rank, on the device or its host: part 0, its newest weights; the others, a float for each of them,
+// what the optimizer keeps (optimizer_copies() of them).
 void *interpreter_state(const struct interpreter *interpreter, uint32_t stage, uint32_t part);
+// The same weights on the host, which an update there reads; NULL: there are none.
+void *interpreter_host_weights(const struct interpreter *interpreter, uint32_t stage);
 
 #endif

@@ -48,7 +48,9 @@ static void optimize(struct interpreter *in, struct local *local, uint32_t next)
                         + (before ? before[local->does - in->needs.stages] : 0);
     if (buffers.count > 0 && in->clipping.limit > 0)
         clipping_clip(&in->clipping, in->needs.queue, memory->gradients, buffers.count);
-    if (buffers.count > 0)
+    if (buffers.count > 0 && is_updated_on_host(memory))
+        host_updates_make(&in->host_updates, in->needs.queue, in->needs.optimizer, seen + 1, memory, &buffers);
+    else if (buffers.count > 0)
         optimizer_update(in->needs.optimizer, seen + 1, in->needs.queue, &buffers);
     if (memory->bytes.gradients > 0)
         queue_zero(in->needs.queue, memory->gradients, memory->bytes.gradients);

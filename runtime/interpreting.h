@@ -7,6 +7,7 @@
 
 #include "runtime/clipping.h"
 #include "runtime/flights.h"
+#include "runtime/host_updates.h"
 #include "runtime/interpreter.h"
 #include "runtime/replays.h"
 
@@ -15,6 +16,7 @@ struct interpreter {
     struct flights flights;
     struct replays replays;
     struct clipping clipping;
+    struct host_updates host_updates;
     uint64_t step;
     uint64_t passes;         // that have been run
     struct event *latest;    // behind all that the queue was given in this pass; NULL at first

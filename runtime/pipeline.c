@@ -69,6 +69,16 @@ static bool make_stages(struct pipeline *pipeline, const struct weir_layer *laye
     return true;
 }
 
+static bool match_bytes(size_t stage, const char *where, uint64_t planned, uint64_t needed, bool flushes,
+                        struct error *error)
+{
+    if (needed <= planned && (!flushes || needed == planned))
+        return true;
+    return error_set(error, "the plan's stage %zu was counted as %llu bytes%s, and its layers take %llu: the plan was"
+                     " changed, or is of layers of other sizes; partition anew", stage, (unsigned long long)planned, where,
+                     (unsigned long long)needed);
+}
+
 // What the layers need is what the plan has counted, or the devices it was made for may not hold them. An
 // asynchronous run that ends before its steady state needs less; a plan made by hand has counted nothing.
 static bool match_memory(const struct pipeline *pipeline, struct error *error)
@@ -79,12 +89,11 @@ static bool match_memory(const struct pipeline *pipeline, struct error *error)
     bool good = slots || error_no_memory(error, "the slots of a plan");
     good = good && slots_count(pipeline->schedule, slots, error);
     for (size_t s = 0; good && s < plan->stage_count; s++) {
-        const uint64_t planned = plan->stages[s].memory.peak_bytes;
-        const uint64_t needed = stage_memory_of(&pipeline->stages[s].bytes, &slots[s]).peak_bytes;
-        if (planned > 0 && (needed > planned || (flushes && needed < planned)))
-            good = error_set(error, "the plan's stage %zu was counted as %llu bytes, and its layers take %llu: the plan "
-                             "was changed, or is of layers of other sizes; partition anew", s,
-                             (unsigned long long)planned, (unsigned long long)needed);
+        const struct stage_memory *planned = &plan->stages[s].memory;
+        const struct stage_memory needed = stage_memory_of(&pipeline->stages[s].bytes, &slots[s]);
+        good = planned->peak_bytes == 0
+            || (match_bytes(s, "", planned->peak_bytes, needed.peak_bytes, flushes, error)
+                && match_bytes(s, " on the host", planned->host_bytes, needed.host_bytes, flushes, error));
     }
     free(slots);
     return good;

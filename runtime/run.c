@@ -29,6 +29,11 @@ struct worker {
     struct error error;
 };
 
+// What a rank has allocated.
+struct rank_bytes {
+    uint64_t device, host;
+};
+
 struct session {
     struct schedule *schedule;
     struct stage *stages;
@@ -57,7 +62,7 @@ struct session {
     struct rank_result *per_rank;
     uint64_t *waited_ns, *host_ns, *replayed;
     uint64_t *stage_ns;
-    uint64_t *slab_bytes;  // by rank
+    struct rank_bytes *bytes;  // by rank
     uint64_t first_step;       // that this session makes
     uint64_t *updates_before;  // by stage: of that many
 };
@@ -310,13 +315,13 @@ static bool open_results(struct session *session, struct error *error)
     session->host_ns = calloc(schedule->ranks, sizeof *session->host_ns);
     session->replayed = calloc(schedule->ranks, sizeof *session->replayed);
     session->stage_ns = calloc(schedule->stages, sizeof *session->stage_ns);
-    session->slab_bytes = calloc(schedule->ranks, sizeof *session->slab_bytes);
+    session->bytes = calloc(schedule->ranks, sizeof *session->bytes);
     session->updates_before = calloc(schedule->stages, sizeof *session->updates_before);
     session->last = (struct session_result){ .ranks = schedule->ranks, .per_rank = session->per_rank,
                                              .waited_ns = session->waited_ns, .host_ns = session->host_ns,
                                              .replayed = session->replayed, .losses = session->losses };
     if (!session->losses || !session->workers || !session->per_rank || !session->waited_ns || !session->host_ns
-        || !session->replayed || !session->stage_ns || !session->slab_bytes || !session->updates_before)
+        || !session->replayed || !session->stage_ns || !session->bytes || !session->updates_before)
         return error_no_memory(error, "the results of a session");
     return true;
 }
@@ -338,10 +343,12 @@ static bool copy_what_is_given(struct session *session, const struct schedule *l
 static bool open_bytes(struct session *session, struct error *error)
 {
     const struct process_group *group = session->settings.group;
-    for (uint32_t rank = 0; rank < session->schedule->ranks; rank++)
-        session->slab_bytes[rank] = session->workers[rank].slab.bytes;
-    const uint64_t own = group ? session->slab_bytes[group->rank] : 0;
-    return !group || group->all_gather(group->self, &own, sizeof own, session->slab_bytes, error);
+    for (uint32_t rank = 0; rank < session->schedule->ranks; rank++) {
+        const struct slab *slab = &session->workers[rank].slab;
+        session->bytes[rank] = (struct rank_bytes){ slab->bytes, slab->host_bytes };
+    }
+    const struct rank_bytes own = session->bytes[group ? group->rank : 0];
+    return !group || group->all_gather(group->self, &own, sizeof own, session->bytes, error);
 }
 
 static struct session *create(const struct schedule *lowered, const struct stage *stages, struct device *device,
@@ -424,7 +431,7 @@ void session_free(struct session *session)
     free(session->host_ns);
     free(session->replayed);
     free(session->stage_ns);
-    free(session->slab_bytes);
+    free(session->bytes);
     free(session->updates_before);
     free(session->stages);
     schedule_free(session->schedule);
@@ -474,7 +481,7 @@ static void sum_up(struct session *session)
 {
     struct session_result *last = &session->last;
     for (uint32_t rank = 0; rank < last->ranks; rank++)
-        session->per_rank[rank].live_peak_bytes = session->slab_bytes[rank];
+        session->per_rank[rank].live_peak_bytes = session->bytes[rank].device;
     last->bubble = bubble_of(last->iteration_ns, session->per_rank, last->ranks);
     last->gradient_norm = gradient_norm(session);
     last->slowest_stage = 0;
@@ -554,7 +561,12 @@ void session_set_rate(struct session *session, float rate)
 
 uint64_t session_slab_bytes(const struct session *session, uint32_t rank)
 {
-    return session->slab_bytes[rank];
+    return session->bytes[rank].device;
+}
+
+uint64_t session_host_bytes(const struct session *session, uint32_t rank)
+{
+    return session->bytes[rank].host;
 }
 
 uint32_t session_copies(const struct session *session, uint32_t stage)
@@ -578,6 +590,19 @@ static void *find_state(const struct session *session, const struct state_span *
     return state + span->first * size;
 }
 
+// Weights are there once more where the host updates them.
+static void write_state(const struct session *session, const struct state_span *span, uint32_t rank, const void *host)
+{
+    const struct worker *worker = &session->workers[rank];
+    uint64_t bytes;
+    char *state = find_state(session, span, rank, &bytes);
+    char *second = span->part == 0 ? interpreter_host_weights(worker->interpreter, span->stage) : NULL;
+    queue_upload(worker->queue, state, host, bytes);
+    if (second)
+        queue_upload(worker->queue, second + (state - (char *)interpreter_state(worker->interpreter, span->stage, 0)),
+                     host, bytes);
+}
+
 bool session_read_state(struct session *session, const struct state_span *span, uint32_t copy, void *host,
                         struct error *error)
 {
@@ -595,11 +620,9 @@ bool session_write_state(struct session *session, const struct state_span *span,
     bool good = true;
     for (uint32_t copy = 0; good && copy < session_copies(session, span->stage); copy++) {
         const uint32_t rank = placement_rank(session->placement, span->stage, copy);
-        uint64_t bytes;
         if (!is_here(session, rank))
             continue;
-        void *state = find_state(session, span, rank, &bytes);
-        queue_upload(session->workers[rank].queue, state, host, bytes);
+        write_state(session, span, rank, host);
         good = queue_wait(session->workers[rank].queue, error);
     }
     return good;

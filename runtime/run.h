@@ -78,8 +78,9 @@ void session_whereabouts(const struct session *session, struct text *text);
 // The learning rate from the next step on.
 void session_set_rate(struct session *session, float rate);
 
-// Bytes of the one device allocation that a rank made.
+// Bytes of the one device allocation that a rank made, and of that of its host's memory.
 uint64_t session_slab_bytes(const struct session *session, uint32_t rank);
+uint64_t session_host_bytes(const struct session *session, uint32_t rank);
 
 // --- what lasts from one step to the next --------------------------------------------
 //

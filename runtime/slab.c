@@ -53,6 +53,14 @@ uint64_t slab_bytes(const struct stage_bytes *bytes, const struct slots *slots, 
     return add_clamped(sum, workspace);
 }
 
+uint64_t slab_host_bytes(const struct stage_bytes *bytes, uint32_t stage_count)
+{
+    uint64_t sum = 0;
+    for (uint32_t s = 0; s < stage_count; s++)
+        sum = add_clamped(sum, host_states_bytes(&bytes[s].host));
+    return sum;
+}
+
 // Gives each part its place, one after the other. All sizes are multiples of 256,
 // hence all places are.
 static void *place(unsigned char **next, uint64_t bytes)
@@ -83,26 +91,41 @@ static bool place_stage(struct slab_stage *stage, unsigned char **next)
     return good;
 }
 
+static void place_on_host(struct slab_stage *stage, unsigned char **next)
+{
+    stage->on_host.weights = place(next, stage->bytes.host.weights);
+    stage->on_host.gradients = place(next, stage->bytes.host.gradients);
+    stage->on_host.optimizer = place(next, stage->bytes.host.optimizer);
+}
+
+static bool allocate(struct slab *slab, struct error *error)
+{
+    if (slab->bytes > 0 && !(slab->memory = device_allocate(slab->device, slab->bytes, error)))
+        return false;
+    if (slab->host_bytes > 0 && !(slab->host_memory = device_allocate_host(slab->device, slab->host_bytes, error)))
+        return false;
+    return true;
+}
+
 bool slab_open(struct slab *slab, struct device *device, const struct stage_bytes *bytes, const struct slots *slots,
                uint32_t stage_count, struct error *error)
 {
     *slab = (struct slab){ .device = device, .stage_count = stage_count,
-                           .bytes = slab_bytes(bytes, slots, stage_count) };
+                           .bytes = slab_bytes(bytes, slots, stage_count),
+                           .host_bytes = slab_host_bytes(bytes, stage_count) };
     slab->stages = calloc(stage_count + 1, sizeof *slab->stages);
     if (!slab->stages)
         return error_no_memory(error, "the slots of a rank");
-    if (slab->bytes > 0) {
-        slab->memory = device_allocate(device, slab->bytes, error);
-        if (!slab->memory) {
-            slab_close(slab);
-            return false;
-        }
+    if (!allocate(slab, error)) {
+        slab_close(slab);
+        return false;
     }
-    unsigned char *next = slab->memory;
+    unsigned char *next = slab->memory, *next_on_host = slab->host_memory;
     bool good = true;
     for (uint32_t s = 0; s < stage_count; s++) {
         plan_rows(&slab->stages[s], &bytes[s], &slots[s]);
         good = place_stage(&slab->stages[s], &next) && good;
+        place_on_host(&slab->stages[s], &next_on_host);
     }
     slab->workspace = next;
     if (!good) {
@@ -126,8 +149,10 @@ void slab_close(struct slab *slab)
             row_close(&slab->stages[s].rows[class]);
     }
     free(slab->stages);
-    if (slab->memory)
+    if (slab->device)
         device_release(slab->device, slab->memory);
+    if (slab->device)
+        device_release(slab->device, slab->host_memory);
     *slab = (struct slab){ 0 };
 }
 

@@ -5,6 +5,9 @@
 //     stage 2: the same
 //     workspace, one for all: a rank does one action at a time
 //
+// What a plan leaves with the host is in one allocation of its memory likewise: of the stages whose update is made there
+// weights, gradients and the optimizer's state.
+//
 // Each class is a row of equal slots; whoever needs one takes the lowest that is
 // free. A slot is given back as soon as its last use has been given to a queue, with
 // the event behind that use: who takes it next waits for that on the device, not on
@@ -40,29 +43,35 @@ struct slab_row {  // the slots of one class
     struct event **used;  // by slot: the event behind its last use, NULL where that is long past
 };
 
+struct slab_states {
+    void *weights, *gradients, *optimizer;
+};
+
 struct slab_stage {
     struct slab_row rows[SLAB_CLASSES];
     struct slab_row weights;  // a slot per version; version 0 starts in slot 0
     void *gradients;
     void *optimizer;
+    struct slab_states on_host;  // or NULL each
     struct stage_bytes bytes;
     uint64_t workspace;  // of it
 };
 
 struct slab {
     struct device *device;
-    void *memory;
-    uint64_t bytes;
+    void *memory, *host_memory;
+    uint64_t bytes, host_bytes;
     struct slab_stage *stages;  // those of this rank, in order
     uint32_t stage_count;
     void *workspace;
 };
 
-// What slab_open() will allocate for these stages. For a single stage it is the
-// plan's peak_bytes.
+// What slab_open() will allocate for these stages, on the device and on its host. For a single stage it is the
+// plan's peak_bytes, and host_bytes.
+uint64_t slab_host_bytes(const struct stage_bytes *bytes, uint32_t stage_count);
 uint64_t slab_bytes(const struct stage_bytes *bytes, const struct slots *slots, uint32_t stage_count);
 
-// Zeroed slots, one device allocation (none if nothing is needed).
+// Zeroed slots, one allocation on the device and one on its host (none if nothing is needed).
 bool slab_open(struct slab *slab, struct device *device, const struct stage_bytes *bytes, const struct slots *slots,
                uint32_t stage_count, struct error *error);
 void slab_close(struct slab *slab);

@@ -246,7 +246,7 @@ struct weir_planning {
     bool tied_apart;         // tied layers may be on different stages, under schedules that flush
     bool tied_apart_where_possible;  // the same, if the profile has tied layers and the schedule flushes
     uint64_t memory_bytes;   // of each device, instead of what the cluster says
-    // How states are held (docs/memory.md); for planning alone.
+    // How states are held (docs/memory.md); all but the optimizer on the host for planning alone.
     const char *shard;   // what replicas hold once between them: "none" (usual), "optimizer", "gradients", "weights"
     bool optimizer_on_host, activations_on_host;
     uint32_t window;     // layers of a stage with weights on the device; usual: all
@@ -475,7 +475,8 @@ struct weir_profile *weir_profile_refine(const struct weir_profile *profile, con
 
 struct weir_runtime;
 
-// An optimizer of one's own: from a layer's parameters to the next version of them.
+// An optimizer of one's own: from a layer's parameters to the next version of them. Of a plan with the optimizer on the
+// host all of it is in the host's memory, and its queue does each thing at once; on GPUs such plans are refused.
 struct weir_update {
     void *queue;
     const struct weir_layer *layer;

@@ -208,14 +208,15 @@ static bool predict(const struct training *training, struct train_result *result
     return good;
 }
 
-// The slabs of a rank's stages, which share one workspace.
-static uint64_t rank_bytes(const struct plan *plan, const struct placement *placement, uint32_t rank)
+// The slabs of a rank's stages, which share one workspace; and what they leave with its host.
+static uint64_t rank_bytes(const struct plan *plan, const struct placement *placement, uint32_t rank, uint64_t *host)
 {
     uint64_t sum = 0, workspace = 0;
     for (uint32_t at = placement->stage_at[rank]; at < placement->stage_at[rank + 1]; at++) {
         const struct stage_memory *memory = &plan->stages[placement->held[at]].memory;
         sum += memory->peak_bytes - memory->transient_bytes;
         workspace = memory->transient_bytes > workspace ? memory->transient_bytes : workspace;
+        *host += memory->host_bytes;
     }
     return sum + workspace;
 }
@@ -226,12 +227,16 @@ static bool compare_bytes(const struct training *training, struct train_result *
     result->ranks = plan->ranks;
     result->predicted_bytes = calloc(plan->ranks, sizeof(uint64_t));
     result->measured_bytes = calloc(plan->ranks, sizeof(uint64_t));
-    if (!result->predicted_bytes || !result->measured_bytes)
+    result->predicted_host_bytes = calloc(plan->ranks, sizeof(uint64_t));
+    result->measured_host_bytes = calloc(plan->ranks, sizeof(uint64_t));
+    if (!result->predicted_bytes || !result->measured_bytes || !result->predicted_host_bytes
+        || !result->measured_host_bytes)
         return error_no_memory(error, "a table");
     struct placement *placement = placement_read(training->pipeline->schedule, error);
     for (uint32_t rank = 0; placement && rank < plan->ranks; rank++) {
-        result->predicted_bytes[rank] = rank_bytes(plan, placement, rank);
+        result->predicted_bytes[rank] = rank_bytes(plan, placement, rank, &result->predicted_host_bytes[rank]);
         result->measured_bytes[rank] = session_slab_bytes(training->pipeline->session, rank);
+        result->measured_host_bytes[rank] = session_host_bytes(training->pipeline->session, rank);
     }
     const bool has_placement = placement != NULL;
     placement_free(placement);
@@ -445,12 +450,21 @@ void train_result_clear(struct train_result *result)
     timeline_clear(&result->measured_timeline);
     free(result->predicted_bytes);
     free(result->measured_bytes);
+    free(result->predicted_host_bytes);
+    free(result->measured_host_bytes);
     *result = (struct train_result){ 0 };
 }
 
 static void print_share(struct text *text, const char *what, double predicted, double measured)
 {
     text_add(text, "  %-28s %11.1f %% %11.1f %%\n", what, 100 * predicted, 100 * measured);
+}
+
+static void print_bytes(struct text *text, const char *name, uint32_t rank, uint64_t predicted, uint64_t measured)
+{
+    char what[40];
+    snprintf(what, sizeof what, "%s, rank %u", name, rank);
+    text_add(text, "  %-28s %13llu %13llu\n", what, (unsigned long long)predicted, (unsigned long long)measured);
 }
 
 void train_result_print(const struct train_result *result, struct text *text)
@@ -472,9 +486,10 @@ void train_result_print(const struct train_result *result, struct text *text)
     if (result->actions > 0)
         text_add(text, "  %-28s %13s %13zu  of %zu in the last pass\n", "actions replayed", "", result->replayed,
                  result->actions);
-    for (uint32_t rank = 0; rank < result->ranks; rank++) {
-        snprintf(what, sizeof what, "peak bytes, rank %u", rank);
-        text_add(text, "  %-28s %13llu %13llu\n", what, (unsigned long long)result->predicted_bytes[rank],
-                 (unsigned long long)result->measured_bytes[rank]);
-    }
+    for (uint32_t rank = 0; rank < result->ranks; rank++)
+        print_bytes(text, "peak bytes", rank, result->predicted_bytes[rank], result->measured_bytes[rank]);
+    for (uint32_t rank = 0; rank < result->ranks; rank++)
+        if (result->predicted_host_bytes[rank] > 0 || result->measured_host_bytes[rank] > 0)
+            print_bytes(text, "host bytes", rank, result->predicted_host_bytes[rank],
+                        result->measured_host_bytes[rank]);
 }

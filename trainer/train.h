@@ -65,6 +65,8 @@ struct train_result {
     uint32_t ranks;
     uint64_t *predicted_bytes;         // peak per rank, as planned
     uint64_t *measured_bytes;          // as allocated on the device
+    uint64_t *predicted_host_bytes;    // likewise on its host
+    uint64_t *measured_host_bytes;
 };
 
 bool train_plan(const struct plan *plan, const struct model *model, const struct train_settings *settings,

@@ -32,6 +32,11 @@ bool holding_gathers(const struct holding *holding, uint32_t replicas, uint32_t 
     return is_streamed(holding, layers) || is_sharded(holding, replicas, SHARD_WEIGHTS);
 }
 
+uint64_t host_states_bytes(const struct host_states *states)
+{
+    return add_clamped(add_clamped(states->weights, states->gradients), states->optimizer);
+}
+
 struct held_bytes holding_bytes(const struct holding *holding, uint32_t replicas, const struct stage_states *states)
 {
     struct held_bytes held = { .weights = states->weights,
@@ -47,8 +52,9 @@ struct held_bytes holding_bytes(const struct holding *holding, uint32_t replicas
     if (holding->optimizer_on_host) {
         const bool shared = is_sharded(holding, replicas, SHARD_OPTIMIZER) && !is_streamed(holding, states->layers);
         const uint64_t gradients = holding_gradient_bytes(holding, states->weights);
-        held.host = add_clamped(held.optimizer, shared ? share_of(states->weights, replicas) : states->weights);
-        held.host = add_clamped(held.host, shared ? share_of(gradients, replicas) : gradients);
+        held.host = (struct host_states){ .weights = shared ? share_of(states->weights, replicas) : states->weights,
+                                          .gradients = shared ? share_of(gradients, replicas) : gradients,
+                                          .optimizer = held.optimizer };
         held.optimizer = 0;
     }
     if (is_streamed(holding, states->layers)) {

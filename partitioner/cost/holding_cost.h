@@ -41,11 +41,15 @@ struct stage_states {
 };
 
 // What of it one replica has.
+struct host_states {
+    uint64_t weights, gradients, optimizer;
+};
 struct held_bytes {
     uint64_t weights, gradients, optimizer;  // on its device
     uint64_t version;                        // one more version of the weights
-    uint64_t host;
+    struct host_states host;                 // on its host
 };
+uint64_t host_states_bytes(const struct host_states *states);
 struct held_bytes holding_bytes(const struct holding *holding, uint32_t replicas, const struct stage_states *states);
 
 // Whether weights of a stage of so many layers are brought to its device layer by layer.

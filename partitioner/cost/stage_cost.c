@@ -333,7 +333,7 @@ struct stage_memory stage_memory_of(const struct stage_bytes *bytes, const struc
         .optimizer_bytes = bytes->optimizer,
         .versions_bytes = slots->versions > 1 ? multiply_clamped(slots->versions - 1, bytes->version) : 0,
         .transient_bytes = stage_workspace(bytes, slots),
-        .host_bytes = bytes->host,
+        .host_bytes = host_states_bytes(&bytes->host),
     };
     const struct slots here = bytes->kept_on_host ? stage_slots_here(slots) : *slots;
     const uint64_t kept[] = { multiply_clamped(here.input[bytes->input_life], bytes->input),

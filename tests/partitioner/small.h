@@ -153,8 +153,8 @@ static inline bool small_same_bytes(const struct stage_bytes *a, const struct st
     return a->weights == b->weights && a->gradients == b->gradients && a->optimizer == b->optimizer
            && a->version == b->version && a->input == b->input && a->input_life == b->input_life
            && a->output == b->output && a->kept == b->kept && a->kept_through == b->kept_through
-           && a->held == b->held && a->host == b->host && a->kept_on_host == b->kept_on_host
-           && a->transient == b->transient;
+           && a->held == b->held && a->kept_on_host == b->kept_on_host && a->transient == b->transient
+           && host_states_bytes(&a->host) == host_states_bytes(&b->host);
 }
 
 #endif

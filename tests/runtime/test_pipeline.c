@@ -1,5 +1,5 @@
 // Pipelines of real (small) layers against plain loops over the same layers, to
-// the bit.
+// the bit, some of them with states on the host.
 #include <math.h>
 #include <string.h>
 
@@ -324,8 +324,22 @@ struct pipeline {
     uint32_t stages;
 };
 
+// What stages hold, by their slots in the schedule, is what is allocated.
+static void assert_bytes(const struct pipeline *pipeline, const struct schedule *lowered, const struct stage *stages)
+{
+    struct error error = { 0 };
+    struct slots slots[MOST_LAYERS];
+    assert_good(slots_count(lowered, slots, &error), error);
+    for (uint32_t s = 0; s < pipeline->stages; s++) {
+        const struct stage_memory memory = stage_memory_of(&stages[s].bytes, &slots[s]);
+        assert_int_equal(session_slab_bytes(pipeline->session, s), memory.peak_bytes);
+        assert_int_equal(session_host_bytes(pipeline->session, s), memory.host_bytes);
+    }
+}
+
 static struct pipeline pipeline_open(const struct model *model, const struct cut *cut, const struct schedule *lowered,
-                                     struct device *device, const struct optimizer *optimizer)
+                                     struct device *device, const struct holding *holding,
+                                     const struct optimizer *optimizer)
 {
     struct error error = { 0 };
     struct pipeline pipeline = { .stages = cut->stages };
@@ -336,14 +350,14 @@ static struct pipeline pipeline_open(const struct model *model, const struct cut
             next++;
         pipeline.chains[s] =
             chain_create(model->layers, model->count, cut->begins[s], cut->begins[s + 1],
-                         &cut->segments[first_segment], next - first_segment,
-                         &(struct holding){ .optimizer = optimizer->kind }, &error);
+                         &cut->segments[first_segment], next - first_segment, holding, &error);
         assert_good(pipeline.chains[s], error);
         stages[s] = *chain_stage(pipeline.chains[s]);
     }
     const struct session_settings settings = { .optimizer = *optimizer };
     pipeline.session = session_create(lowered, stages, device, &settings, &error);
     assert_good(pipeline.session, error);
+    assert_bytes(&pipeline, lowered, stages);
     return pipeline;
 }
 
@@ -462,6 +476,11 @@ static struct optimizer optimizer_at(uint64_t trial)
     return optimizer;
 }
 
+static struct holding holding_at(uint64_t trial)
+{
+    return (struct holding){ .optimizer = (enum optimizer_kind)(trial % 3), .optimizer_on_host = trial / 3 % 2 };
+}
+
 static void run_synchronous(struct tools *tools, uint64_t trial, enum way way, uint32_t stages, uint32_t micro_batches)
 {
     uint64_t seed = trial;
@@ -471,7 +490,8 @@ static void run_synchronous(struct tools *tools, uint64_t trial, enum way way, u
     model_open(&tools->model, layers, micro_batches);
     plain_open(tools->plain, &tools->model, tools->queue, &optimizer);
     struct schedule *lowered = schedule_of(way, stages, micro_batches);
-    struct pipeline pipeline = pipeline_open(&tools->model, &cut, lowered, tools->device, &optimizer);
+    const struct holding holding = holding_at(trial);
+    struct pipeline pipeline = pipeline_open(&tools->model, &cut, lowered, tools->device, &holding, &optimizer);
     for (uint64_t step = 0; step < 3; step++) {
         struct error error = { 0 };
         assert_good(session_step(pipeline.session, &error), error);
@@ -506,7 +526,8 @@ static void run_pipedream(struct tools *tools, uint64_t trial, uint32_t stages, 
     model_open(&tools->model, layers, 1);
     plain_open(tools->plain, &tools->model, tools->queue, &optimizer);
     struct schedule *lowered = lowered_of(schedule_generate("pipedream", stages, 1, micro_batches, &error));
-    struct pipeline pipeline = pipeline_open(&tools->model, &cut, lowered, tools->device, &optimizer);
+    const struct holding holding = holding_at(trial);
+    struct pipeline pipeline = pipeline_open(&tools->model, &cut, lowered, tools->device, &holding, &optimizer);
     assert_good(session_step(pipeline.session, &error), error);
     plain_pipedream(tools->plain, cut.stage_of, stages, micro_batches);
     assert_same(trial, &pipeline, tools->plain, &cut);
@@ -539,7 +560,8 @@ static void an_empty_stage_changes_nothing(void **state)
         model_open(&tools.model, 6, 4);
         plain_open(tools.plain, &tools.model, tools.queue, &optimizer);
         struct schedule *lowered = schedule_of(way, 3, 4);
-        struct pipeline pipeline = pipeline_open(&tools.model, &cut, lowered, tools.device, &optimizer);
+        const struct holding holding = holding_at(2);
+        struct pipeline pipeline = pipeline_open(&tools.model, &cut, lowered, tools.device, &holding, &optimizer);
         struct error error = { 0 };
         assert_good(session_step(pipeline.session, &error), error);
         plain_step(tools.plain, 0, 4);

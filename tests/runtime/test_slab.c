@@ -45,6 +45,30 @@ static void a_slab_of_one_stage_is_the_plans_peak(void **state)
                          stage_memory_of(&two_stages[s], &two_slots[s]).peak_bytes);
 }
 
+// And what is on the host, apart: each with a place of its own.
+static void what_the_host_updates_is_there(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    struct device *device = open_device();
+    struct stage_bytes bytes = two_stages[0];
+    bytes.host = (struct host_states){ .weights = 1024, .gradients = 1024, .optimizer = 2048 };
+    bytes.optimizer = 0;
+    struct slab slab;
+    assert_good(slab_open(&slab, device, &bytes, two_slots, 1, &error), error);
+    assert_int_equal(slab.bytes, stage_memory_of(&bytes, two_slots).peak_bytes);
+    assert_int_equal(slab.host_bytes, stage_memory_of(&bytes, two_slots).host_bytes);
+    assert_int_equal(device_memory(device).host_bytes, 4096);
+    assert_int_equal(device_memory(device).current_bytes, slab.bytes);
+    const struct slab_states *host = &slab.stages[0].on_host;
+    assert_ptr_equal(host->gradients, (char *)host->weights + 1024);
+    assert_ptr_equal(host->optimizer, (char *)host->gradients + 1024);
+    assert_null(slab.stages[0].optimizer);
+    slab_close(&slab);
+    assert_int_equal(device_memory(device).host_bytes, 0);
+    device_close(device);
+}
+
 static void stages_of_one_rank_share_the_larger_workspace(void **state)
 {
     (void)state;
@@ -187,6 +211,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_slab_of_one_stage_is_the_plans_peak),
+        cmocka_unit_test(what_the_host_updates_is_there),
         cmocka_unit_test(stages_of_one_rank_share_the_larger_workspace),
         cmocka_unit_test(slots_are_aligned_and_apart_and_fill_one_allocation),
         cmocka_unit_test(the_lowest_free_slot_is_taken),

@@ -157,7 +157,7 @@ static void adds_what_it_costs(void **state)
     assert_int_equal(bytes.weights, row->weights);
     assert_int_equal(bytes.gradients, row->gradients);
     assert_int_equal(bytes.optimizer, row->optimizer);
-    assert_int_equal(bytes.host, row->host);
+    assert_int_equal(host_states_bytes(&bytes.host), row->host);
     assert_int_equal(cost.fixed_bytes, row->weights + row->gradients + row->optimizer);
     profile_free(profile);
 }
@@ -206,8 +206,8 @@ static void sharing_states_alone_takes_as_long_as_adding_up(void **state)
 static void what_goes_to_the_host_has_one_slot_on_the_device(void **state)
 {
     (void)state;
-    const struct stage_bytes bytes = { .kept = 1000, .kept_through = 100, .input = 10, .kept_on_host = true, .host = 7,
-                                       .input_life = INPUT_UNTIL_W };
+    const struct stage_bytes bytes = { .kept = 1000, .kept_through = 100, .input = 10, .kept_on_host = true,
+                                       .host = { 4, 2, 1 }, .input_life = INPUT_UNTIL_W };
     const struct slots slots = { .input = { 2, 5, 5 }, .kept = 4, .kept_through = 6 };
     const struct stage_memory memory = stage_memory_of(&bytes, &slots);
     assert_int_equal(memory.kept_bytes, 1000 + 100 + 5 * 10);
@@ -291,8 +291,10 @@ static struct bad_row unrunnable_rows[] = {
       " cpu:bf16, or plan without -master" },
     { "a run of sharded states", { .shard = SHARD_GRADIENTS }, "fp32", NULL, true,
       "the plan shards its gradients over replicas, which is planned but not run; plan without" },
-    { "a run with the host", { .activations_on_host = true }, "fp32", NULL, true,
-      "the plan keeps states on the host, which is planned but not run; plan without" },
+    { "a run with activations on the host", { .activations_on_host = true }, "fp32", NULL, true,
+      "the plan keeps activations on the host, which is planned but not run; plan without" },
+    { "a run with a window", { .optimizer_on_host = true, .window = 2 }, "fp32", NULL, true,
+      "the plan has a window of layers, which is planned but not run; plan without" },
 };
 
 static void is_not_run(void **state)

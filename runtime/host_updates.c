@@ -1,0 +1,95 @@
+#include "runtime/host_updates.h"
+
+#include <string.h>
+
+static bool has_any(const struct slab *slab)
+{
+    for (uint32_t s = 0; s < slab->stage_count; s++)
+        if (is_updated_on_host(&slab->stages[s]))
+            return true;
+    return false;
+}
+
+bool host_updates_open(struct host_updates *updates, struct queue *queue, const struct slab *slab,
+                       const struct optimizer *optimizer, struct error *error)
+{
+    *updates = (struct host_updates){ 0 };
+    if (!has_any(slab))
+        return true;
+    if (optimizer->own && queue_stream(queue))
+        return error_set(error, "the optimizer is on the host, and an update of one's own is made on the GPU: plan with"
+                         " the optimizer on the device");
+    updates->device = device_open_host(queue_device(queue), error);
+    updates->queue = updates->device ? queue_create(updates->device, error) : NULL;
+    return updates->queue != NULL;
+}
+
+void host_updates_close(struct host_updates *updates)
+{
+    queue_free(updates->queue);
+    device_close(updates->device);
+    *updates = (struct host_updates){ 0 };
+}
+
+// What is called on the host, when the rank's queue has come to it.
+struct host_call {
+    struct queue *queue;  // of the host
+    const struct optimizer *optimizer;
+    uint64_t update;
+    struct optimizer_buffers buffers;
+    uint64_t state_bytes;
+};
+
+static void tell_failure(struct queue *queue, const struct host_call *call)
+{
+    struct error error = { 0 };
+    if (!queue_report(call->queue, &error))
+        queue_fail(queue, error.text);
+}
+
+static void do_begin(struct queue *queue, const void *arguments)
+{
+    const struct host_call *call = arguments;
+    const struct optimizer_buffers *buffers = &call->buffers;
+    if (call->state_bytes > 0)
+        memset(buffers->state, 0, call->state_bytes);
+    optimizer_begin(call->optimizer, call->queue, buffers->weights, buffers->state, buffers->count);
+    tell_failure(queue, call);
+}
+
+static void do_update(struct queue *queue, const void *arguments)
+{
+    const struct host_call *call = arguments;
+    optimizer_update(call->optimizer, call->update, call->queue, &call->buffers);
+    tell_failure(queue, call);
+}
+
+static struct host_call call_of(const struct host_updates *updates, const struct optimizer *optimizer,
+                                const struct slab_stage *stage, const struct optimizer_buffers *buffers)
+{
+    struct host_call call = { .queue = updates->queue, .optimizer = optimizer, .buffers = *buffers,
+                              .state_bytes = stage->bytes.host.optimizer };
+    call.buffers.next = stage->on_host.weights;
+    call.buffers.weights = stage->on_host.weights;
+    call.buffers.gradients = stage->on_host.gradients;
+    call.buffers.state = stage->on_host.optimizer;
+    return call;
+}
+
+void host_updates_begin(const struct host_updates *updates, struct queue *queue, const struct optimizer *optimizer,
+                        const struct slab_stage *stage, const void *weights, uint64_t count)
+{
+    const struct host_call call = call_of(updates, optimizer, stage, &(struct optimizer_buffers){ .count = count });
+    queue_transfer(queue, stage->on_host.weights, weights, stage->bytes.host.weights);
+    queue_call_host(queue, do_begin, &call, sizeof call);
+}
+
+void host_updates_make(const struct host_updates *updates, struct queue *queue, const struct optimizer *optimizer,
+                       uint64_t update, const struct slab_stage *stage, const struct optimizer_buffers *buffers)
+{
+    struct host_call call = call_of(updates, optimizer, stage, buffers);
+    call.update = update;
+    queue_transfer(queue, stage->on_host.gradients, buffers->gradients, stage->bytes.host.gradients);
+    queue_call_host(queue, do_update, &call, sizeof call);
+    queue_transfer(queue, buffers->next, stage->on_host.weights, stage->bytes.host.weights);
+}
