@@ -220,6 +220,35 @@ static struct replay_key key_of(struct action action, const struct stage_pass *p
     };
 }
 
+// --- what is kept on the host ----------------------------------------------------------
+
+// Between the place of a class on the device and the micro-batch's slot on the host.
+static void move_kept(struct interpreter *in, struct action action, enum slab_class class, bool is_leaving)
+{
+    const struct slab_row *row = &flights_local(&in->flights, action)->memory->rows[class];
+    const uint32_t slot = flights_flight(&in->flights, action)->slots[class];
+    void *here = row_at(row, slot), *there = row_at_host(row, slot);
+    if (there)
+        queue_transfer(in->needs.queue, is_leaving ? there : here, is_leaving ? here : there, row->bytes);
+}
+
+// It leaves behind F, and comes back ahead of whatever needs it; what W does not need has no slot any more.
+static void fetch_kept(struct interpreter *in, struct action action)
+{
+    if (action.kind == ACTION_F)
+        return;
+    move_kept(in, action, SLAB_KEPT, false);
+    move_kept(in, action, SLAB_KEPT_THROUGH, false);
+}
+
+static void leave_kept(struct interpreter *in, struct action action)
+{
+    if (action.kind != ACTION_F || !in->needs.weight_plan->has_backward)
+        return;
+    move_kept(in, action, SLAB_KEPT, true);
+    move_kept(in, action, SLAB_KEPT_THROUGH, true);
+}
+
 static bool call_stage(struct interpreter *in, struct action action, const struct stage_pass *pass, struct error *error)
 {
     const struct stage *does = flights_local(&in->flights, action)->does;
@@ -238,9 +267,11 @@ static bool compute(struct interpreter *in, struct action action, struct group g
 {
     const struct stage_pass pass = pass_of(in, action, group, reruns);
     const struct replay_key key = key_of(action, &pass);
+    fetch_kept(in, action);
     begin_replay(in, &key);
     const bool good = call_stage(in, action, &pass, error);
     end_replay(in);
+    leave_kept(in, action);
     return good ? is_well(in, action, error) : at_action(in, action, error);
 }
 

@@ -25,11 +25,25 @@ static void plan_rows(struct slab_stage *stage, const struct stage_bytes *bytes,
     stage->rows[SLAB_OUTPUT] = row_of(bytes->output, slots->output);
     stage->rows[SLAB_OUTPUT_GRADIENT] = row_of(bytes->output, slots->output_gradient);
     stage->rows[SLAB_INPUT_GRADIENT] = row_of(bytes->input, slots->input_gradient);
+    stage->rows[SLAB_KEPT].is_on_host = stage->rows[SLAB_KEPT_THROUGH].is_on_host = bytes->kept_on_host;
 }
 
 static uint64_t row_size(const struct slab_row *row)
 {
-    return multiply_clamped(row->bytes, row->count);
+    return multiply_clamped(row->bytes, row->is_on_host && row->count > 1 ? 1 : row->count);
+}
+
+static uint64_t row_host_size(const struct slab_row *row)
+{
+    return row->is_on_host ? multiply_clamped(row->bytes, row->count) : 0;
+}
+
+static uint64_t stage_host_size(const struct slab_stage *stage)
+{
+    uint64_t sum = host_states_bytes(&stage->bytes.host);
+    for (int class = 0; class < SLAB_CLASSES; class++)
+        sum = add_clamped(sum, row_host_size(&stage->rows[class]));
+    return sum;
 }
 
 static uint64_t stage_size(const struct slab_stage *stage)
@@ -53,11 +67,14 @@ uint64_t slab_bytes(const struct stage_bytes *bytes, const struct slots *slots, 
     return add_clamped(sum, workspace);
 }
 
-uint64_t slab_host_bytes(const struct stage_bytes *bytes, uint32_t stage_count)
+uint64_t slab_host_bytes(const struct stage_bytes *bytes, const struct slots *slots, uint32_t stage_count)
 {
     uint64_t sum = 0;
-    for (uint32_t s = 0; s < stage_count; s++)
-        sum = add_clamped(sum, host_states_bytes(&bytes[s].host));
+    for (uint32_t s = 0; s < stage_count; s++) {
+        struct slab_stage stage;
+        plan_rows(&stage, &bytes[s], &slots[s]);
+        sum = add_clamped(sum, stage_host_size(&stage));
+    }
     return sum;
 }
 
@@ -96,6 +113,8 @@ static void place_on_host(struct slab_stage *stage, unsigned char **next)
     stage->on_host.weights = place(next, stage->bytes.host.weights);
     stage->on_host.gradients = place(next, stage->bytes.host.gradients);
     stage->on_host.optimizer = place(next, stage->bytes.host.optimizer);
+    for (int class = 0; class < SLAB_CLASSES; class++)
+        stage->rows[class].on_host = place(next, row_host_size(&stage->rows[class]));
 }
 
 static bool allocate(struct slab *slab, struct error *error)
@@ -112,7 +131,7 @@ bool slab_open(struct slab *slab, struct device *device, const struct stage_byte
 {
     *slab = (struct slab){ .device = device, .stage_count = stage_count,
                            .bytes = slab_bytes(bytes, slots, stage_count),
-                           .host_bytes = slab_host_bytes(bytes, stage_count) };
+                           .host_bytes = slab_host_bytes(bytes, slots, stage_count) };
     slab->stages = calloc(stage_count + 1, sizeof *slab->stages);
     if (!slab->stages)
         return error_no_memory(error, "the slots of a rank");
@@ -194,5 +213,13 @@ void *row_at(const struct slab_row *row, uint32_t slot)
     if (slot == NO_SLOT || row->bytes == 0)
         return NULL;
     assert(slot < row->count);
-    return row->base + slot * row->bytes;
+    return row->is_on_host ? row->base : row->base + slot * row->bytes;
+}
+
+void *row_at_host(const struct slab_row *row, uint32_t slot)
+{
+    if (slot == NO_SLOT || !row->on_host)
+        return NULL;
+    assert(slot < row->count);
+    return row->on_host + slot * row->bytes;
 }

@@ -6,7 +6,11 @@
 //     workspace, one for all: a rank does one action at a time
 //
 // What a plan leaves with the host is in one allocation of its memory likewise: of the stages whose update is made there
-// weights, gradients and the optimizer's state.
+// weights, gradients and the optimizer's state, and the slots of what is kept where that goes there. Such a row has one
+// place on the device, for the action at hand:
+//
+//     device  | kept |                       <-- B of micro-batch 1, F of 4 -->
+//     host    | kept 0 | kept 1 | kept 2 |
 //
 // Each class is a row of equal slots; whoever needs one takes the lowest that is
 // free. A slot is given back as soon as its last use has been given to a queue, with
@@ -37,6 +41,8 @@ enum slab_class {
 
 struct slab_row {  // the slots of one class
     unsigned char *base;
+    unsigned char *on_host;  // where the slots are there; `base` is then a single one. Else NULL
+    bool is_on_host;
     uint64_t bytes;  // of one
     uint32_t count;
     bool *taken;
@@ -68,7 +74,7 @@ struct slab {
 
 // What slab_open() will allocate for these stages, on the device and on its host. For a single stage it is the
 // plan's peak_bytes, and host_bytes.
-uint64_t slab_host_bytes(const struct stage_bytes *bytes, uint32_t stage_count);
+uint64_t slab_host_bytes(const struct stage_bytes *bytes, const struct slots *slots, uint32_t stage_count);
 uint64_t slab_bytes(const struct stage_bytes *bytes, const struct slots *slots, uint32_t stage_count);
 
 // Zeroed slots, one allocation on the device and one on its host (none if nothing is needed).
@@ -84,7 +90,9 @@ void row_give(struct slab_row *row, uint32_t slot, struct event *used);
 // All that was given to any queue is done: no slot has to be waited for.
 void slab_forget_uses(struct slab *slab);
 
-// Where a slot is; NULL for NO_SLOT and where the class has no bytes.
+// Where a slot is on the device; NULL for NO_SLOT and where the class has no bytes.
 void *row_at(const struct slab_row *row, uint32_t slot);
+// And on the host; NULL where the row is not there, too.
+void *row_at_host(const struct slab_row *row, uint32_t slot);
 
 #endif

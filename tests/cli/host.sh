@@ -6,8 +6,8 @@ weir profile "$model" --device cpu:bf16 -o bf16.json >/dev/null
 weir profile "$model,tied" -o tied.json >/dev/null
 
 plan() {  # PROFILE SCHEDULE OPTIONS.., on two devices
-    weir partition $1.json --cluster "2 devices, ${memory:-1GiB}, 10GB/s 1us, host 1GiB 2GB/s" --schedule $2 \
-        --micro-batches 8 "${@:3}" -o plan.json 2>said >plan.txt || { grep -v untrusted said; return 1; }
+    weir partition $1.json --cluster "2 devices, 1GiB, 10GB/s 1us, host 1GiB 2000GB/s" --schedule $2 --micro-batches 8 \
+        --budget 1000 "${@:3}" -o plan.json 2>said >plan.txt || { grep -v untrusted said; return 1; }
 }
 verify() {  # NAME DEVICES..
     for device in "${@:2}"; do
@@ -30,23 +30,39 @@ agree() {  # in a table of weir train
 }
 
 echo "# the optimizer"
-for schedule in 1f1b gpipe zb-h1 interleaved chimera pipedream pipedream-2bw; do
+for schedule in 1f1b chimera pipedream; do
     plan fp32 $schedule --host optimizer --optimizer adamw && verify $schedule cpu cpu:queued
 done
-plan fp32 1f1b --host optimizer --optimizer momentum && verify momentum cpu cpu:queued,graphs,link=1GB/s
-plan bf16 1f1b --host optimizer --optimizer adamw-master && verify adamw-master cpu:bf16 cpu:bf16,queued
-plan tied 1f1b --host optimizer --optimizer sgd --tied apart && verify "tied apart" cpu cpu:queued
-plan fp32 1f1b --host optimizer && echo "processes: $(together weir verify plan.json --device cpu:queued), $(tail -n 1 rank0.txt)"
-plan fp32 1f1b --host optimizer --replicas 2 && verify replicas cpu cpu:queued
+plan fp32 1f1b --host optimizer --optimizer momentum && verify momentum cpu:queued,graphs,link=1GB/s
+plan bf16 1f1b --host optimizer --optimizer adamw-master && verify adamw-master cpu:bf16,queued
+plan tied 1f1b --host optimizer --optimizer sgd --tied apart && verify "tied apart" cpu:queued
+plan fp32 1f1b --host optimizer --replicas 2 && verify replicas cpu:queued
+
+echo "# activations"
+plan fp32 gpipe --host activations && verify gpipe cpu cpu:queued,graphs
+echo "# both"
+for schedule in 1f1b zb-h1 interleaved pipedream-2bw; do
+    plan fp32 $schedule --host optimizer,activations && verify $schedule cpu cpu:queued
+done
+plan fp32 zb-h1 --host optimizer,activations
+echo "processes: $(together weir verify plan.json --device cpu:queued), $(tail -n 1 rank0.txt)"
 
 echo "# in training, from a checkpoint, with gradients clipped"
 train() {
-    weir train "$model" --plan plan.json --data /usr/share/common-licenses --clip 0.1 --steps 6 "$@" 2>&1
+    weir train "$model" --plan plan.json --data /usr/share/common-licenses "$@" 2>&1
 }
-plan fp32 1f1b --optimizer adamw && train --checkpoints without --save-every 6 >/dev/null
-plan fp32 1f1b --host optimizer --optimizer adamw && train --checkpoints with --save-every 3 >with.txt
+plan fp32 1f1b --optimizer adamw && train --steps 6 --clip 0.1 --checkpoints without --save-every 6 >/dev/null
+plan fp32 1f1b --host optimizer,activations --optimizer adamw
+train --steps 6 --clip 0.1 --checkpoints with --save-every 3 >with.txt
 agree with.txt
 diff -r -x '*.json' without/step-6 with/step-6 && echo "the bits of one without"
 cp -r with/step-6 whole && rm -r with/step-6
-train --checkpoints with --save-every 3 --resume >/dev/null
+train --steps 6 --clip 0.1 --checkpoints with --save-every 3 --resume >/dev/null
 diff -r whole with/step-6 && echo "the bits of one that was never ended"
+
+echo "# over a slow link"
+weir price fp32.json --cluster "2 devices, 1GiB, 10GB/s 1us, host 1GiB 40MB/s" --schedule 1f1b --micro-batches 4 \
+    --cuts '[4,4]' --host optimizer,activations -o plan.json >/dev/null 2>&1
+train --steps 3 --device cpu:queued,link=20MB/s >slow.txt  # which both devices share, as the plan reckons
+agree slow.txt
+awk '/iteration time/ { print ($NF > 0.9 && $NF < 20 ? "as long as planned" : $0) }' slow.txt

@@ -478,7 +478,8 @@ static struct optimizer optimizer_at(uint64_t trial)
 
 static struct holding holding_at(uint64_t trial)
 {
-    return (struct holding){ .optimizer = (enum optimizer_kind)(trial % 3), .optimizer_on_host = trial / 3 % 2 };
+    return (struct holding){ .optimizer = (enum optimizer_kind)(trial % 3), .optimizer_on_host = trial / 3 % 2,
+                              .activations_on_host = trial / 6 % 2 };
 }
 
 static void run_synchronous(struct tools *tools, uint64_t trial, enum way way, uint32_t stages, uint32_t micro_batches)

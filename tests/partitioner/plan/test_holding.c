@@ -291,8 +291,6 @@ static struct bad_row unrunnable_rows[] = {
       " cpu:bf16, or plan without -master" },
     { "a run of sharded states", { .shard = SHARD_GRADIENTS }, "fp32", NULL, true,
       "the plan shards its gradients over replicas, which is planned but not run; plan without" },
-    { "a run with activations on the host", { .activations_on_host = true }, "fp32", NULL, true,
-      "the plan keeps activations on the host, which is planned but not run; plan without" },
     { "a run with a window", { .optimizer_on_host = true, .window = 2 }, "fp32", NULL, true,
       "the plan has a window of layers, which is planned but not run; plan without" },
 };
