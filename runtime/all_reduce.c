@@ -1,5 +1,6 @@
 #include "runtime/all_reduce.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,6 +47,7 @@ bool all_reduce_agrees(const struct all_reduce *all_reduce, struct error *error)
     const struct post *first = all_reduce->posts[0];
     for (uint32_t copy = 1; copy < all_reduce->count; copy++) {
         const struct post *post = all_reduce->posts[copy];
+        assert(first->reduction == post->reduction && first->number_bytes == post->number_bytes);
         const struct message_header *a = &first->header, *b = &post->header;
         if (a->step != b->step || a->micro_batch != b->micro_batch || a->version != b->version
             || first->bytes != post->bytes)
@@ -68,10 +70,18 @@ float all_reduce_factor(const struct all_reduce *all_reduce)
     return samples > 0 && brought > 0 ? (float)samples / (float)brought : 1.0f;
 }
 
-void all_reduce_add(const struct all_reduce *all_reduce, const struct post *post)
+struct share_bytes all_reduce_share(const struct all_reduce *all_reduce, uint32_t copy)
 {
-    const uint64_t count = post->bytes / sizeof(float), share = copy_of(all_reduce, post);
-    const uint64_t first = count * share / all_reduce->count, end = count * (share + 1) / all_reduce->count;
+    const struct post *post = all_reduce->posts[copy];
+    const uint64_t count = post->bytes / post->number_bytes;
+    const uint64_t first = share_first(count, copy, all_reduce->count);
+    const uint64_t end = share_first(count, copy + 1, all_reduce->count);
+    return (struct share_bytes){ first * post->number_bytes, (end - first) * post->number_bytes };
+}
+
+// On what the first copy has.
+static void add_floats(const struct all_reduce *all_reduce, uint64_t first, uint64_t end)
+{
     float *sum = all_reduce->posts[0]->data;
     for (uint32_t copy = 1; copy < all_reduce->adders; copy++) {
         const float *other = all_reduce->posts[copy]->data;
@@ -81,8 +91,28 @@ void all_reduce_add(const struct all_reduce *all_reduce, const struct post *post
     const float factor = all_reduce_factor(all_reduce);
     for (uint64_t i = first; factor != 1.0f && i < end; i++)
         sum[i] *= factor;
-    for (uint32_t copy = 1; copy < all_reduce->count && end > first; copy++)
-        memcpy((float *)all_reduce->posts[copy]->data + first, sum + first, (end - first) * sizeof *sum);
+}
+
+static void hand_share(const struct all_reduce *all_reduce, uint32_t from, uint32_t to, struct share_bytes share)
+{
+    if (from != to && share.count > 0)
+        memcpy((char *)all_reduce->posts[to]->data + share.first,
+               (const char *)all_reduce->posts[from]->data + share.first, share.count);
+}
+
+void all_reduce_add(const struct all_reduce *all_reduce, const struct post *post)
+{
+    const uint32_t own = copy_of(all_reduce, post);
+    const struct share_bytes share = all_reduce_share(all_reduce, own);
+    const bool gathers = post->reduction == REDUCTION_GATHER;
+    if (!gathers)
+        add_floats(all_reduce, share.first / sizeof(float), (share.first + share.count) / sizeof(float));
+    if (post->reduction == REDUCTION_SHARES) {
+        hand_share(all_reduce, 0, own, share);
+        return;
+    }
+    for (uint32_t copy = 0; copy < all_reduce->count; copy++)
+        hand_share(all_reduce, gathers ? own : 0, copy, share);
 }
 
 bool all_reduce_end_share(struct all_reduce *all_reduce)

@@ -6,7 +6,8 @@
 //     copy 1   | g10 g11 |     second share: added by copy 1     | s0 s1 |
 //
 // No memory beside the gradients is needed, and no two threads touch the same
-// element. All is guarded by the engine's lock but all_reduce_add().
+// element. Of a reduction to shares each copy keeps what it has added; of a gathering it adds
+// nothing, and writes its share to all others. All is guarded by the engine's lock but all_reduce_add().
 //
 // On a device that runs ahead the thread that comes last gives the whole sum to a queue.
 #ifndef RUNTIME_ALL_REDUCE_H
@@ -37,10 +38,16 @@ bool all_reduce_is_full(const struct all_reduce *all_reduce);
 // Whether what has come belongs together: same update, same number of bytes.
 bool all_reduce_agrees(const struct all_reduce *all_reduce, struct error *error);
 
+// The bytes of a copy's share.
+struct share_bytes {
+    uint64_t first, count;
+};
+struct share_bytes all_reduce_share(const struct all_reduce *all_reduce, uint32_t copy);
+
 // By what the sum is multiplied: 1 unless a mean is wanted.
 float all_reduce_factor(const struct all_reduce *all_reduce);
 
-// Adds the share of `post`, of a full all-reduce. Outside the lock.
+// Adds, or hands on, the share of `post`, of a full all-reduce. Outside the lock.
 void all_reduce_add(const struct all_reduce *all_reduce, const struct post *post);
 
 // A share is done. True when it was the last; the all-reduce is to be cleared then,

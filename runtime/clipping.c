@@ -54,7 +54,8 @@ void clipping_measure(const struct clipping *clipping, struct queue *queue, cons
 
 struct reduction clipping_sum(const struct clipping *clipping, uint32_t group)
 {
-    return (struct reduction){ .group = group, .gradients = clipping->norms, .count = clipping->layers };
+    return (struct reduction){ .group = group, .numbers = clipping->norms, .number_bytes = sizeof(float),
+                                .count = clipping->layers };
 }
 
 void clipping_clip(const struct clipping *clipping, struct queue *queue, float *gradients, uint64_t count)

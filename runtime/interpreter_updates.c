@@ -129,7 +129,8 @@ bool do_reduce(struct interpreter *in, struct action action, struct error *error
     const uint32_t copies = placement_copies(needs->weight_plan->placement, action.stage);
     const struct reduction reduction = {
         .group = action.stage,
-        .gradients = local->memory->gradients,
+        .numbers = local->memory->gradients,
+        .number_bytes = sizeof(float),
         .count = local->memory->bytes.gradients / sizeof(float),
         .brought = local->brought / needs->schedule->splits,
         .samples = needs->schedule->weights != WEIGHTS_FLUSH ? needs->weight_plan->samples : 0,
@@ -196,7 +197,8 @@ static bool add_tied(struct interpreter *in, uint32_t number, struct error *erro
     const struct local *local = next_due(in, tie, NULL);
     const struct reduction reduction = {
         .group = in->needs.schedule->stages + number,
-        .gradients = tied_gradients(tie, local),
+        .numbers = tied_gradients(tie, local),
+        .number_bytes = sizeof(float),
         .count = tied_count(tie, local),
     };
     return add_with_others(in, &reduction, step_of(in, local), in->latest, error);

@@ -24,7 +24,9 @@ struct post {
     struct event *gathered;        // of a reduction: likewise, when the last copy had come
     struct message_header met;     // of a receive: what arrived
     uint64_t done_ns, gathered_ns;
-    uint32_t brought, samples;     // of a reduction
+    enum reduction_kind reduction;  // of a reduction, with the next three
+    uint32_t number_bytes;
+    uint32_t brought, samples;
     bool has_added;                // its share of it
     struct post *next_queued;
     struct post *next_active;  // among its rank's posts, or in the free list

@@ -79,23 +79,50 @@ void threads_copy_later(struct lane *lane, struct post *send, struct post *recei
     send->event = receive->event = event;
 }
 
-// The same sum in the same order as all_reduce_add()'s.
+// The same sum in the same order as all_reduce_add()'s, on what the first copy has.
+static void add_all(const struct all_reduce *all_reduce)
+{
+    struct queue *queue = all_reduce->queue;
+    const uint64_t count = all_reduce->posts[0]->bytes / sizeof(float);
+    const float factor = all_reduce_factor(all_reduce);
+    float *sum = all_reduce->posts[0]->data;
+    for (uint32_t copy = 1; copy < all_reduce->adders && count > 0; copy++)
+        kernel_add_floats(queue, sum, sum, all_reduce->posts[copy]->data, count);
+    if (factor != 1.0f && count > 0)
+        kernel_scale(queue, sum, sum, factor, count);
+}
+
+// Of a copy's share.
+static void hand_on(const struct all_reduce *all_reduce, uint32_t share, uint32_t from, uint32_t to)
+{
+    const struct share_bytes bytes = all_reduce_share(all_reduce, share);
+    if (from != to && bytes.count > 0)
+        queue_copy(all_reduce->queue, (char *)all_reduce->posts[to]->data + bytes.first,
+                   (const char *)all_reduce->posts[from]->data + bytes.first, bytes.count);
+}
+
+static void give_all(const struct all_reduce *all_reduce)
+{
+    const struct post *first = all_reduce->posts[0];
+    if (first->reduction != REDUCTION_GATHER)
+        add_all(all_reduce);
+    for (uint32_t copy = 1; first->reduction == REDUCTION_WHOLE && copy < all_reduce->count; copy++)
+        queue_copy(all_reduce->queue, all_reduce->posts[copy]->data, first->data, first->bytes);
+    for (uint32_t copy = 1; first->reduction == REDUCTION_SHARES && copy < all_reduce->count; copy++)
+        hand_on(all_reduce, copy, 0, copy);
+    for (uint32_t from = 0; first->reduction == REDUCTION_GATHER && from < all_reduce->count; from++)
+        for (uint32_t to = 0; to < all_reduce->count; to++)
+            hand_on(all_reduce, from, from, to);
+}
+
 void threads_add_later(struct all_reduce *all_reduce)
 {
     struct queue *queue = all_reduce->queue;
     struct post *const *posts = all_reduce->posts;
-    const uint64_t bytes = posts[0]->bytes, count = bytes / sizeof(float);
-    const float factor = all_reduce_factor(all_reduce);
-    float *sum = posts[0]->data;
     for (uint32_t copy = 0; copy < all_reduce->count; copy++)
         wait_after(queue, posts[copy]);
     event_record(all_reduce->gathered, queue);
-    for (uint32_t copy = 1; copy < all_reduce->adders && count > 0; copy++)
-        kernel_add_floats(queue, sum, sum, posts[copy]->data, count);
-    if (factor != 1.0f && count > 0)
-        kernel_scale(queue, sum, sum, factor, count);
-    for (uint32_t copy = 1; copy < all_reduce->count; copy++)
-        queue_copy(queue, posts[copy]->data, sum, bytes);
+    give_all(all_reduce);
     event_record(all_reduce->summed, queue);
     for (uint32_t copy = 0; copy < all_reduce->count; copy++) {
         posts[copy]->gathered = all_reduce->gathered;

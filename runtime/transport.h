@@ -20,7 +20,11 @@
 // post, each with its own buffer: when it is done every buffer holds the sum, added
 // element by element in the order of the copies' indices, the same bits everywhere.
 // A transport is free to gather to one rank or to share the elements out. So do the stages
-// that share weights (ties.h), each with its part of them.
+// that share weights (ties.h), each with its part of them. Where copies own a share of the
+// elements each (docs/memory.md: ZeRO), it is one of the two halves of that:
+//
+//     copy 0     | g00 g01 |            | s0  ... |             | w0  ... |          | w0 w1 |
+//     copy 1     | g10 g11 | SHARES ->  | ... s1  |  update ->  | ... w1  | GATHER -> | w0 w1 |
 //
 // A transport can be given a capacity (sends that may be done before their
 // receive is posted; 0: rendezvous), a latency and a rate, so that schedules can
@@ -47,14 +51,28 @@ struct message_header {
     uint64_t version;
 };
 
+enum reduction_kind {
+    REDUCTION_WHOLE,   // every copy gets all sums
+    REDUCTION_SHARES,  // each gets those of its own share; what it has of others' is of no meaning then
+    REDUCTION_GATHER,  // nothing is added: each hands its own share, of numbers of any size, to all others
+};
+
 // What a rank brings to a reduction.
 struct reduction {
+    enum reduction_kind kind;
     uint32_t group;    // a stage, whose copies add up; behind the stages come the ties
-    float *gradients;
+    void *numbers;
+    uint32_t number_bytes;  // of one; what is added are floats
     uint64_t count;
     uint32_t brought;  // of how many micro-batches; at the end of a run some bring none
     uint32_t samples;  // what one micro-batch brings is a share of; 0: the sum is wanted, not the mean
 };
+
+// Of `count` elements copy c owns those from share_first(count, c, copies) up to where that of c + 1 begins.
+static inline uint64_t share_first(uint64_t count, uint32_t copy, uint32_t copies)
+{
+    return count * copy / copies;
+}
 
 struct ticket {  // what was posted; never moves while it is under way
     bool active;

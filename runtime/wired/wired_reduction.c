@@ -5,6 +5,8 @@
 //     shares     each copy that adds something sends every other one its piece of that one's share
 //     add        own piece and what came, in the order of the copies, as a loop would
 //     sums       each copy sends its piece, added up, to every other one
+//
+// To reduce to shares ends before the sums, and to gather is that last step alone.
 #include <stdlib.h>
 
 #include "common/clock.h"
@@ -20,17 +22,13 @@ static uint32_t copies_of(const struct reducing *reducing)
     return reducing->end->wire->rank_count;
 }
 
-static uint64_t share_first(const struct reducing *reducing, uint32_t copy)
-{
-    return reducing->what.count * copy / copies_of(reducing);
-}
-
 // The piece at hand of a copy's share; of no elements where that is shorter than others.
 static struct piece piece_of(const struct wired *wired, uint32_t copy)
 {
     const struct reducing *reducing = &wired->reducing;
-    const uint64_t end = share_first(reducing, copy + 1);
-    struct piece piece = { .first = share_first(reducing, copy) + reducing->piece * wired->room_floats };
+    const uint64_t end = share_first(reducing->what.count, copy + 1, copies_of(reducing));
+    struct piece piece = { .first = share_first(reducing->what.count, copy, copies_of(reducing))
+                                  + reducing->piece * wired->room_floats };
     if (piece.first < end)
         piece.count = end - piece.first < wired->room_floats ? end - piece.first : wired->room_floats;
     return piece;
@@ -48,11 +46,15 @@ static float *room_of(const struct wired *wired, uint32_t copy)
     return wired->room + copy * wired->room_floats;
 }
 
-static void add_end(struct message_end *ends, size_t *count, bool is_send, uint32_t peer, float *data, uint64_t floats)
+static void *number_at(const struct reducing *reducing, uint64_t first)
 {
-    if (floats > 0)
-        ends[(*count)++] = (struct message_end){ .is_send = is_send, .peer = peer, .data = data,
-                                                 .bytes = floats * sizeof(float) };
+    return (char *)reducing->what.numbers + first * reducing->what.number_bytes;
+}
+
+static void add_end(struct message_end *ends, size_t *count, bool is_send, uint32_t peer, void *data, uint64_t bytes)
+{
+    if (bytes > 0)
+        ends[(*count)++] = (struct message_end){ .is_send = is_send, .peer = peer, .data = data, .bytes = bytes };
 }
 
 // Shares out, or sums back.
@@ -60,8 +62,8 @@ static bool issue(struct wired *wired, struct error *error)
 {
     struct reducing *reducing = &wired->reducing;
     const uint32_t own = wire_end(reducing->end->wire, wired->transport.rank), adders = reducing->end->wire->adders;
-    float *gradients = reducing->what.gradients;
     const struct piece mine = piece_of(wired, own);
+    const uint64_t size = reducing->what.number_bytes;
     size_t count = 0;
     struct message_end *ends = calloc(2 * copies_of(reducing), sizeof *ends);
     if (!ends)
@@ -71,11 +73,11 @@ static bool issue(struct wired *wired, struct error *error)
         if (copy == own)
             continue;
         if (reducing->is_back) {
-            add_end(ends, &count, true, copy, gradients + mine.first, mine.count);
-            add_end(ends, &count, false, copy, gradients + its.first, its.count);
+            add_end(ends, &count, true, copy, number_at(reducing, mine.first), mine.count * size);
+            add_end(ends, &count, false, copy, number_at(reducing, its.first), its.count * size);
         } else {
-            add_end(ends, &count, true, copy, gradients + its.first, own < adders ? its.count : 0);
-            add_end(ends, &count, false, copy, room_of(wired, copy), copy < adders ? mine.count : 0);
+            add_end(ends, &count, true, copy, number_at(reducing, its.first), own < adders ? its.count * size : 0);
+            add_end(ends, &count, false, copy, room_of(wired, copy), copy < adders ? mine.count * size : 0);
         }
     }
     communicator_exchange(reducing->end->communicator, reducing->end->queue, ends, count);
@@ -91,7 +93,7 @@ static void add_piece(struct wired *wired)
     struct queue *queue = reducing->end->queue;
     const uint32_t own = wire_end(reducing->end->wire, wired->transport.rank);
     const struct piece mine = piece_of(wired, own);
-    float *gradients = reducing->what.gradients + mine.first;
+    float *gradients = number_at(reducing, mine.first);
     float *sum = own == 0 ? gradients : room_of(wired, 0);
     if (mine.count == 0)
         return;
@@ -117,15 +119,17 @@ static void finish(struct wired *wired)
 static void follow(struct wired *wired)
 {
     struct reducing *reducing = &wired->reducing;
+    const enum reduction_kind kind = reducing->what.kind;
     reducing->is_issuing = false;
-    if (!reducing->is_back) {
-        if (reducing->piece == 0)
-            event_record(wired->gathered, reducing->end->queue);
+    if (reducing->piece == 0 && (!reducing->is_back || kind == REDUCTION_GATHER))
+        event_record(wired->gathered, reducing->end->queue);
+    if (!reducing->is_back)
         add_piece(wired);
+    if (!reducing->is_back && kind == REDUCTION_WHOLE) {
         reducing->is_back = true;
         return;
     }
-    reducing->is_back = false;
+    reducing->is_back = kind == REDUCTION_GATHER;
     if (is_last_piece(wired))
         finish(wired);
     else
@@ -154,11 +158,13 @@ bool reducing_begin(struct wired *wired, const struct reduction *reduction, stru
 {
     struct lane_end *end = &wired->ends[wired->wiring.wire_of_group[reduction->group]];
     struct brought *brought = &wired->brought[reduction->group];
-    const uint32_t all = brought->all ? brought->all[brought->next++ % brought->count] : 0;
+    const bool gathers = reduction->kind == REDUCTION_GATHER;
+    const uint32_t all = brought->all && !gathers ? brought->all[brought->next++ % brought->count] : 0;
     wired->reducing = (struct reducing){
         .end = end,
         .ticket = ticket,
         .what = *reduction,
+        .is_back = gathers,
         .factor = reduction->samples > 0 && all > 0 ? (float)reduction->samples / (float)all : 1.0f,
     };
     if (after)

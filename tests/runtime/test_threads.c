@@ -411,6 +411,7 @@ static void trio_close(struct trio *trio)
 
 struct adder {
     struct transport *transport;
+    enum reduction_kind kind;
     float gradients[ELEMENTS];
     uint64_t seed;
     struct error error;
@@ -418,7 +419,8 @@ struct adder {
 
 static bool add_once(struct adder *adder, uint64_t update)
 {
-    const struct reduction reduction = { .gradients = adder->gradients, .count = ELEMENTS,
+    const struct reduction reduction = { .kind = adder->kind, .numbers = adder->gradients,
+                                         .number_bytes = sizeof(float), .count = ELEMENTS,
                                          .brought = adder->transport->rank != 1, .samples = update % 2 };
     struct ticket ticket;
     for (uint64_t yields = random_below(&adder->seed, 4); yields > 0; yields--)
@@ -480,12 +482,62 @@ static void copies_add_up_in_their_order_the_same_bits_everywhere(void **state)
     }
 }
 
+// Stage 0 is on ranks 2, 0 and 1: copy c of it owns elements 333 c and more.
+static void *do_once(void *itself)
+{
+    struct adder *adder = itself;
+    add_once(adder, 0);
+    return NULL;
+}
+
+static void run_once(struct adder *adders, enum reduction_kind kind)
+{
+    struct trio trio = trio_open();
+    pthread_t ids[COPIES];
+    for (uint32_t rank = 0; rank < COPIES; rank++) {
+        adders[rank].kind = kind;
+        adders[rank].transport = threads_transport(trio.threads, rank);
+        adders[rank].error = (struct error){ 0 };
+        assert_int_equal(pthread_create(&ids[rank], NULL, do_once, &adders[rank]), 0);
+    }
+    for (uint32_t rank = 0; rank < COPIES; rank++) {
+        pthread_join(ids[rank], NULL);
+        assert_good(adders[rank].error.kind == ERROR_NONE, adders[rank].error);
+    }
+    trio_close(&trio);
+}
+
+static void a_copy_adds_up_its_share_alone_and_gathers_those_of_others(void **state)
+{
+    (void)state;
+    static const uint32_t owner_of_copy[COPIES] = { 2, 0, 1 };
+    static struct adder adders[COPIES];
+    float sums[ELEMENTS];
+    uint64_t seed = 7;
+    for (uint64_t trial = 0; trial < test_trials(20, 500); trial++) {
+        fill(adders, &seed);
+        for (uint32_t i = 0; i < ELEMENTS; i++)
+            sums[i] = adders[2].gradients[i] + adders[0].gradients[i] + adders[1].gradients[i];
+        run_once(adders, REDUCTION_SHARES);
+        for (uint32_t copy = 0; copy < COPIES; copy++) {
+            const uint64_t first = share_first(ELEMENTS, copy, COPIES), end = share_first(ELEMENTS, copy + 1, COPIES);
+            float *own = adders[owner_of_copy[copy]].gradients;
+            assert_memory_equal(own + first, sums + first, (end - first) * sizeof *own);
+            memset(own, 0, first * sizeof *own);
+            memset(own + end, 0, (ELEMENTS - end) * sizeof *own);
+        }
+        run_once(adders, REDUCTION_GATHER);
+        for (uint32_t rank = 0; rank < COPIES; rank++)
+            assert_memory_equal(adders[rank].gradients, sums, sizeof sums);
+    }
+}
+
 static struct ticket post_part(struct trio *trio, uint32_t rank, float *gradients, uint64_t update)
 {
     struct error error = { 0 };
     struct ticket ticket;
     struct transport *transport = threads_transport(trio->threads, rank);
-    const struct reduction reduction = { .gradients = gradients, .count = 4 };
+    const struct reduction reduction = { .numbers = gradients, .number_bytes = sizeof(float), .count = 4 };
     const struct message_header header = { .version = update };
     assert_good(transport->functions->post_reduction(transport, &reduction, header, NULL, &ticket, &error), error);
     return ticket;
@@ -555,6 +607,7 @@ int main(void)
         cmocka_unit_test(a_rank_that_fails_ends_all_with_the_first_error),
         cmocka_unit_test(nothing_is_lost_swapped_or_torn_between_busy_ranks),
         cmocka_unit_test(copies_add_up_in_their_order_the_same_bits_everywhere),
+        cmocka_unit_test(a_copy_adds_up_its_share_alone_and_gathers_those_of_others),
         cmocka_unit_test(a_part_that_is_taken_back_is_not_added),
         cmocka_unit_test(parts_of_different_updates_stop_the_run),
     };
