@@ -47,18 +47,43 @@ struct layer_sizes layer_sizes(const struct layer *layer)
 
 // --- passes ----------------------------------------------------------------------
 
+static void sum_part(const struct layer *layer, const struct layer_pass *pass, struct values *part)
+{
+    if (layer->shape.shards > 1 && pass->sum)
+        pass->sum->add(pass->sum->self, pass->queue, part, layer_part_count(layer));
+}
+
 void layer_forward(const struct layer *layer, const struct layer_pass *pass)
 {
     layer->kind->forward(layer, pass);
+    if (!layer->kind->forward_end)
+        return;
+    sum_part(layer, pass, layer->kind->forward_part(layer, pass));
+    layer->kind->forward_end(layer, pass);
 }
 
-void layer_backward(const struct layer *layer, const struct layer_pass *pass)
+static void backward_input(const struct layer *layer, const struct layer_pass *inner)
+{
+    layer->kind->backward_input(layer, inner);
+    if (!layer->kind->backward_input_end)
+        return;
+    sum_part(layer, inner, layer->kind->input_part(layer, inner));
+    layer->kind->backward_input_end(layer, inner);
+}
+
+struct layer_pass layer_pass_of_backward(const struct layer *layer, const struct layer_pass *pass)
 {
     struct layer_pass inner = *pass;
     inner.held = pass->workspace;
     if (pass->workspace)
         inner.workspace = (char *)pass->workspace + layer->kind->sizes(layer).held_bytes;
-    layer->kind->backward_input(layer, &inner);
+    return inner;
+}
+
+void layer_backward(const struct layer *layer, const struct layer_pass *pass)
+{
+    const struct layer_pass inner = layer_pass_of_backward(layer, pass);
+    backward_input(layer, &inner);
     if (layer->kind->backward_weight)
         layer->kind->backward_weight(layer, &inner);
 }
@@ -69,14 +94,20 @@ static void *held_behind_gradient(const struct layer_pass *pass, const struct ki
     return pass->held ? (char *)pass->held + sizes->output_bytes : NULL;
 }
 
-void layer_backward_input(const struct layer *layer, const struct layer_pass *pass)
+struct layer_pass layer_pass_of_input(const struct layer *layer, const struct layer_pass *pass)
 {
     const struct kind_sizes sizes = layer->kind->sizes(layer);
     struct layer_pass inner = *pass;
     inner.held = held_behind_gradient(pass, &sizes);
     if (layer->kind->backward_weight && sizes.output_bytes > 0 && pass->held != pass->output_gradient)
         queue_copy(pass->queue, pass->held, pass->output_gradient, sizes.output_bytes);
-    layer->kind->backward_input(layer, &inner);
+    return inner;
+}
+
+void layer_backward_input(const struct layer *layer, const struct layer_pass *pass)
+{
+    const struct layer_pass inner = layer_pass_of_input(layer, pass);
+    backward_input(layer, &inner);
 }
 
 void layer_backward_weight(const struct layer *layer, const struct layer_pass *pass)
@@ -145,6 +176,29 @@ static uint64_t tensor_key(uint64_t seed, uint32_t layer, size_t tensor)
     return random_next(&key);
 }
 
+bool tensor_run(const struct layer *layer, const struct tensor *tensor, size_t run, struct tensor_run *found)
+{
+    const bool is_split = tensor->split != SPLIT_NONE && layer->shape.shards > 1;
+    const size_t shards = is_split ? layer->shape.shards : 1, shard = is_split ? layer->shape.shard : 0;
+    const size_t all = tensor->rows * tensor->columns;
+    if (!is_split || tensor->split == SPLIT_ROWS) {
+        *found = (struct tensor_run){ .whole = shard * all, .count = all };
+        return run == 0;
+    }
+    const size_t length = tensor->columns / tensor->parts;
+    *found = (struct tensor_run){ .own = run * length, .whole = (run * shards + shard) * length, .count = length };
+    return run < tensor->rows * tensor->parts;
+}
+
+static void draw_shard(const struct layer *layer, const struct tensor *tensor, struct queue *queue,
+                       struct values *place, uint64_t key)
+{
+    struct tensor_run run;
+    for (size_t i = 0; tensor_run(layer, tensor, i, &run); i++)
+        kernel_fill_normal(queue, values_at(place, layer->shape.precision, run.own), tensor->deviation, key, run.whole,
+                           run.count);
+}
+
 // Row by row where rows end in padding: numbers are those of a tensor without it.
 static void draw_normal(const struct layer *layer, const struct tensor *tensor, struct queue *queue,
                         struct values *place, uint64_t key)
@@ -166,7 +220,8 @@ void layer_initialize(const struct layer *layer, struct queue *queue, void *para
         if (tensors[i].start == START_ONE)
             kernel_fill(queue, place, 1, tensors[i].rows * tensors[i].columns);
         else if (tensors[i].start == START_NORMAL)
-            draw_normal(layer, &tensors[i], queue, place, tensor_key(seed, layer->index, i));
+            (layer->shape.shards > 1 ? draw_shard : draw_normal)(layer, &tensors[i], queue, place,
+                                                                 tensor_key(seed, layer->index, i));
     }
 }
 

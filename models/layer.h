@@ -41,6 +41,7 @@ struct layer_shape {
     float dropout;            // of embedding and branches
     enum precision precision; // of the device that it is to run on
     bool tied;                // of a head: its words are the embedding's
+    size_t shards, shard;     // over how many it is split, and which this is (shards.h); 0: it is whole
 };
 
 enum { LAYER_NAME_SIZE = 32, LAYER_TENSORS = 8 };
@@ -80,6 +81,13 @@ struct layer_sizes {
 };
 struct layer_sizes layer_sizes(const struct layer *layer);
 
+// The sum over the shards of a layer, in the order of the queue: each shard brings so many numbers and gets
+// part 0 + part 1 + .. in their place, rounded as kernel_add() does behind each.
+struct shard_sum {
+    void *self;
+    void (*add)(void *self, struct queue *queue, struct values *part, size_t count);
+};
+
 struct layer_pass {
     struct queue *queue;
     const void *parameters;
@@ -104,6 +112,7 @@ struct layer_pass {
     float loss_scale;        // head: one over the number of samples of the whole step
     float *loss;             // host; F of a head: the micro-batch's share of the loss, once the queue is
                              // done. NULL: not wanted
+    const struct shard_sum *sum;  // of a shard. NULL: nothing is added, so that one may be measured by itself
 };
 
 void layer_forward(const struct layer *layer, const struct layer_pass *pass);
@@ -117,6 +126,8 @@ const struct values *layer_logits(const struct layer *head, const void *saved, s
 // --- parameters --------------------------------------------------------------------
 
 enum tensor_start { START_ZERO, START_ONE, START_NORMAL };
+// What a shard has of a tensor: all of it, or so many of its rows, or of its columns.
+enum tensor_split { SPLIT_NONE, SPLIT_ROWS, SPLIT_COLUMNS };
 
 struct tensor {
     const char *name;  // "qkv.weight"
@@ -126,6 +137,8 @@ struct tensor {
     enum tensor_start start;
     float deviation;  // of START_NORMAL
     bool decays;      // matrices do; biases and norms do not
+    enum tensor_split split;
+    size_t parts;     // of SPLIT_COLUMNS: so many tensors side by side, each of which is split: Q, K and V
 };
 
 // The layer's tensors in the order of their offsets; returns how many.

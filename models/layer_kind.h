@@ -25,7 +25,37 @@ struct layer_kind {
     void (*forward)(const struct layer *layer, const struct layer_pass *pass);
     void (*backward_input)(const struct layer *layer, const struct layer_pass *pass);
     void (*backward_weight)(const struct layer *layer, const struct layer_pass *pass);  // NULL: nothing to do
+
+    // Of a kind that can be split, NULL of others. Forward ends with a part of a sum over shards, layer_rows() by
+    // shape.out numbers, and so does backward_input; with the sum in its place the ends go on.
+    struct values *(*forward_part)(const struct layer *layer, const struct layer_pass *pass);
+    void (*forward_end)(const struct layer *layer, const struct layer_pass *pass);
+    struct values *(*input_part)(const struct layer *layer, const struct layer_pass *pass);
+    void (*backward_input_end)(const struct layer *layer, const struct layer_pass *pass);
 };
+
+// This shard's of what is split evenly.
+static inline size_t layer_share(const struct layer *layer, size_t whole)
+{
+    return layer->shape.shards > 1 ? whole / layer->shape.shards : whole;
+}
+
+// The numbers of a part of a sum.
+static inline size_t layer_part_count(const struct layer *layer)
+{
+    return layer->shape.batch * layer->shape.sequence * layer->shape.out;
+}
+
+// What the kind's own functions get in B, and in I.
+struct layer_pass layer_pass_of_backward(const struct layer *layer, const struct layer_pass *pass);
+struct layer_pass layer_pass_of_input(const struct layer *layer, const struct layer_pass *pass);
+
+// Walks over a tensor of a shard as runs of numbers that stand side by side in the whole one as well; `run` counts
+// from 0. False behind the last.
+struct tensor_run {
+    size_t own, whole, count;  // first number of either, and how many
+};
+bool tensor_run(const struct layer *layer, const struct tensor *tensor, size_t run, struct tensor_run *found);
 
 static inline size_t layer_rows(const struct layer *layer)
 {

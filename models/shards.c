@@ -1,0 +1,114 @@
+#include "models/shards.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "models/layer_kind.h"
+
+bool layer_can_be_split(const struct layer *layer)
+{
+    return layer->kind->forward_part != NULL;
+}
+
+static bool is_even(const struct layer *layer, const char *what, size_t whole, size_t shards, struct error *error)
+{
+    return whole % shards == 0
+        || error_set(error, "layer %s: %zu %s cannot be shared by %zu shards", layer->name, whole, what, shards);
+}
+
+bool layer_shard(const struct layer *whole, size_t shards, size_t shard, struct layer *layer, struct error *error)
+{
+    assert(layer_can_be_split(whole) && shard < shards && !whole->has_asked);
+    if (shards > SHARDS_MOST)
+        return error_set(error, "layer %s: %zu shards are more than %d", whole->name, shards, SHARDS_MOST);
+    if (whole->kind == &layer_attention ? !is_even(whole, "heads", whole->shape.heads, shards, error)
+                                        : !is_even(whole, "inner columns", 4 * whole->shape.out, shards, error))
+        return false;
+    *layer = *whole;
+    layer->shape.shards = shards;
+    layer->shape.shard = shard;
+    return true;
+}
+
+// --- in one place ----------------------------------------------------------------------
+
+static void sum_parts(const struct layer *layer, struct queue *queue, struct values *const *parts, size_t count)
+{
+    const size_t numbers = layer_part_count(layer);
+    for (size_t s = 1; s < count; s++)
+        kernel_add(queue, parts[0], parts[0], parts[s], numbers);
+    for (size_t s = 1; s < count; s++)
+        queue_copy(queue, parts[s], parts[0], numbers * precision_bytes(layer->shape.precision));
+}
+
+void shards_forward(const struct layer *shards, const struct layer_pass *passes, size_t count)
+{
+    struct values *parts[SHARDS_MOST] = { NULL };
+    const struct layer_kind *kind = shards[0].kind;
+    for (size_t s = 0; s < count; s++) {
+        kind->forward(&shards[s], &passes[s]);
+        parts[s] = kind->forward_part(&shards[s], &passes[s]);
+    }
+    sum_parts(&shards[0], passes[0].queue, parts, count);
+    for (size_t s = 0; s < count; s++)
+        kind->forward_end(&shards[s], &passes[s]);
+}
+
+static void backward_input(const struct layer *shards, const struct layer_pass *inner, size_t count)
+{
+    struct values *parts[SHARDS_MOST] = { NULL };
+    const struct layer_kind *kind = shards[0].kind;
+    for (size_t s = 0; s < count; s++) {
+        kind->backward_input(&shards[s], &inner[s]);
+        parts[s] = kind->input_part(&shards[s], &inner[s]);
+    }
+    sum_parts(&shards[0], inner[0].queue, parts, count);
+    for (size_t s = 0; s < count; s++)
+        kind->backward_input_end(&shards[s], &inner[s]);
+}
+
+void shards_backward(const struct layer *shards, const struct layer_pass *passes, size_t count)
+{
+    struct layer_pass inner[SHARDS_MOST] = { { 0 } };
+    for (size_t s = 0; s < count; s++)
+        inner[s] = layer_pass_of_backward(&shards[s], &passes[s]);
+    backward_input(shards, inner, count);
+    for (size_t s = 0; s < count; s++)
+        shards[s].kind->backward_weight(&shards[s], &inner[s]);
+}
+
+void shards_backward_input(const struct layer *shards, const struct layer_pass *passes, size_t count)
+{
+    struct layer_pass inner[SHARDS_MOST] = { { 0 } };
+    for (size_t s = 0; s < count; s++)
+        inner[s] = layer_pass_of_input(&shards[s], &passes[s]);
+    backward_input(shards, inner, count);
+}
+
+// --- parameters -------------------------------------------------------------------------
+
+static void copy_between(const struct layer *shard, size_t bytes, char *own, char *whole, bool is_cut)
+{
+    struct layer entire = *shard;
+    struct tensor tensors[LAYER_TENSORS], of_whole[LAYER_TENSORS];
+    struct tensor_run run;
+    entire.shape.shards = entire.shape.shard = 0;
+    const size_t count = layer_tensors(shard, tensors);
+    layer_tensors(&entire, of_whole);
+    for (size_t t = 0; t < count; t++)
+        for (size_t i = 0; tensor_run(shard, &tensors[t], i, &run); i++) {
+            char *a = own + (tensors[t].offset + run.own) * bytes;
+            char *b = whole + (of_whole[t].offset + run.whole) * bytes;
+            memcpy(is_cut ? a : b, is_cut ? b : a, run.count * bytes);
+        }
+}
+
+void shard_cut(const struct layer *shard, size_t bytes, void *own, const void *whole)
+{
+    copy_between(shard, bytes, own, (char *)(uintptr_t)whole, true);
+}
+
+void shard_join(const struct layer *shard, size_t bytes, const void *own, void *whole)
+{
+    copy_between(shard, bytes, (char *)(uintptr_t)own, whole, false);
+}

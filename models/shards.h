@@ -1,0 +1,36 @@
+// A layer split over several devices, tensor parallel as Megatron-LM has it: each shard has some of the heads of an
+// attention, or of the inner width of an MLP, and all of its norm and of the bias behind.
+//
+//             norm      QKV, UP          OUT, DOWN
+//     input --->---+--- columns 0 --- rows 0 ---+
+//                  +--- columns 1 --- rows 1 ---+--- sum over shards --- + bias, dropout, residual --- output
+//
+// Input and output are whole on every shard. F ends in one sum over shards and so does I, whose gradient of the normed
+// input is one; W has none. Whatever lies outside the two products is computed by all shards from the same bits, so
+// that parameters which all of them have stay alike without being exchanged.
+//
+// A shard is a layer whose shape says so (layer.h): its sizes and tensors are the shard's.
+#ifndef MODELS_SHARDS_H
+#define MODELS_SHARDS_H
+
+#include "models/layer.h"
+
+enum { SHARDS_MOST = 64 };
+
+// Whether a layer's kind can be split at all; and the shard of a layer, which must not have asked its device yet. False
+// where what is split cannot be shared evenly.
+bool layer_can_be_split(const struct layer *layer);
+bool layer_shard(const struct layer *whole, size_t shards, size_t shard, struct layer *layer, struct error *error);
+
+// All shards of a layer in one place, one behind the other: what shard_sum's do where they are apart, bit for bit. All
+// passes have the same queue; inputs may be the same for all, as may outputs and input gradients.
+void shards_forward(const struct layer *shards, const struct layer_pass *passes, size_t count);
+void shards_backward(const struct layer *shards, const struct layer_pass *passes, size_t count);
+void shards_backward_input(const struct layer *shards, const struct layer_pass *passes, size_t count);
+
+// Between the parameters of a shard and those of the whole layer, in host memory; or what there is of each number of them:
+// `bytes` each.
+void shard_cut(const struct layer *shard, size_t bytes, void *own, const void *whole);
+void shard_join(const struct layer *shard, size_t bytes, const void *own, void *whole);
+
+#endif

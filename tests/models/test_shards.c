@@ -1,0 +1,378 @@
+#include "models/shards.h"
+
+#include <stdio.h>
+
+#include "tests/models/slow_gradients.h"
+#include "tests/test.h"
+
+enum { MOST = 4 };
+
+// A layer whole, and all its shards with memory of their own.
+struct piece {
+    struct layer layer;
+    struct layer_sizes sizes;
+    unsigned char *parameters;
+    float *gradients;
+    struct values *output, *input_gradient;
+    void *saved, *held, *workspace;
+};
+
+struct stand {
+    struct device *device;
+    struct queue *queue;
+    struct piece whole, shards[MOST];
+    struct layer layers[MOST];
+    struct layer_pass passes[MOST];
+    size_t count, numbers, number_bytes;
+    struct values *input, *output_gradient;
+    double *input_numbers, *gradient_numbers;
+};
+
+static const struct row {
+    const char *name, *device;
+    const struct layer_kind *kind;
+    size_t shards;
+    float dropout;
+    double tolerance;
+} rows[] = {
+    { "attention in 1", "cpu", &layer_attention, 1, 0, 2e-5 },
+    { "attention in 2", "cpu", &layer_attention, 2, 0, 2e-5 },
+    { "attention in 3 with dropout", "cpu", &layer_attention, 3, 0.3f, 2e-5 },
+    { "attention in 2 of bfloat16", "cpu:bf16", &layer_attention, 2, 0, 2e-2 },
+    { "attention in 2 on a queue that runs ahead", "cpu:queued", &layer_attention, 2, 0, 2e-5 },
+    { "mlp in 2", "cpu", &layer_mlp, 2, 0, 2e-5 },
+    { "mlp in 4 with dropout", "cpu", &layer_mlp, 4, 0.3f, 2e-5 },
+    { "mlp in 3 of bfloat16", "cpu:bf16", &layer_mlp, 3, 0, 2e-2 },
+};
+
+static void *take(const struct stand *s, uint64_t bytes)
+{
+    struct error error = { 0 };
+    void *memory = device_allocate(s->device, bytes + 256, &error);
+    assert_good(memory, error);
+    memset(memory, 0xff, bytes);  // NaN
+    return memory;
+}
+
+static void piece_open(const struct stand *s, struct piece *piece)
+{
+    struct error error = { 0 };
+    assert_good(layer_ask(&piece->layer, s->device, &error), error);
+    piece->sizes = layer_sizes(&piece->layer);
+    piece->parameters = take(s, piece->sizes.parameter_bytes);
+    piece->gradients = take(s, piece->sizes.gradient_bytes);
+    memset(piece->gradients, 0, piece->sizes.gradient_bytes);
+    piece->output = take(s, piece->sizes.output_bytes);
+    piece->input_gradient = take(s, piece->sizes.output_bytes);
+    piece->saved = take(s, piece->sizes.saved_bytes);
+    piece->held = take(s, piece->sizes.held_for_weight_bytes);
+    const uint64_t forward = piece->sizes.workspace_bytes, backward = piece->sizes.backward_workspace_bytes;
+    piece->workspace = take(s, forward > backward ? forward : backward);
+}
+
+static void piece_close(const struct stand *s, struct piece *piece)
+{
+    void *all[] = { piece->parameters, piece->gradients, piece->output, piece->input_gradient, piece->saved,
+                    piece->held, piece->workspace };
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        device_release(s->device, all[i]);
+}
+
+static double number_of(const struct stand *s, const void *values, size_t i)
+{
+    float number;
+    kernel_widen(s->queue, &number, values_at(values, device_precision(s->device), i), 1);
+    struct error error = { 0 };
+    assert_good(queue_wait(s->queue, &error), error);
+    return (double)number;
+}
+
+static double *numbers_of(const struct stand *s, const void *values, size_t count)
+{
+    double *numbers = slow_zeros(count + 1);
+    for (size_t i = 0; i < count; i++)
+        numbers[i] = number_of(s, values, i);
+    return numbers;
+}
+
+static struct layer whole_of(const struct row *row, enum precision precision)
+{
+    return (struct layer){ .name = "it", .kind = row->kind, .index = 3,
+                           .shape = { .batch = 2, .sequence = 5, .in = 24, .out = 24, .heads = 6, .branches = 4,
+                                      .dropout = row->dropout, .precision = precision } };
+}
+
+static struct layer_pass pass_of(const struct stand *s, const struct piece *piece)
+{
+    return (struct layer_pass){
+        .queue = s->queue, .parameters = piece->parameters, .gradients = piece->gradients, .input = s->input,
+        .output = piece->output, .saved = piece->saved, .held = piece->held, .output_gradient = s->output_gradient,
+        .input_gradient = piece->input_gradient, .workspace = piece->workspace, .seed = 5, .step = 6, .micro_batch = 7,
+        .training = true,
+    };
+}
+
+static void stand_up(struct stand *s, const struct row *row)
+{
+    struct error error = { 0 };
+    *s = (struct stand){ .device = device_open(row->device, &error), .count = row->shards };
+    assert_good(s->device, error);
+    s->queue = queue_create(s->device, &error);
+    assert_good(s->queue, error);
+    s->number_bytes = precision_bytes(device_precision(s->device));
+    const struct layer whole = whole_of(row, device_precision(s->device));
+    s->whole.layer = whole;
+    s->numbers = whole.shape.batch * whole.shape.sequence * whole.shape.out;
+    s->input = take(s, s->numbers * s->number_bytes);
+    s->output_gradient = take(s, s->numbers * s->number_bytes);
+    kernel_fill_normal(s->queue, s->input, 0.7f, 1, 0, s->numbers);
+    kernel_fill_normal(s->queue, s->output_gradient, 0.7f, 2, 0, s->numbers);
+    piece_open(s, &s->whole);
+    kernel_fill_normal(s->queue, (struct values *)s->whole.parameters, 0.3f, 3, 0,
+                       s->whole.sizes.parameter_bytes / s->number_bytes);
+    assert_good(queue_wait(s->queue, &error), error);
+    for (size_t i = 0; i < s->count; i++) {
+        assert_good(layer_shard(&whole, s->count, i, &s->shards[i].layer, &error), error);
+        piece_open(s, &s->shards[i]);
+        shard_cut(&s->shards[i].layer, s->number_bytes, s->shards[i].parameters, s->whole.parameters);
+        s->layers[i] = s->shards[i].layer;
+        s->passes[i] = pass_of(s, &s->shards[i]);
+    }
+    s->input_numbers = numbers_of(s, s->input, s->numbers);
+    s->gradient_numbers = numbers_of(s, s->output_gradient, s->numbers);
+}
+
+static void sit_down(struct stand *s)
+{
+    for (size_t i = 0; i < s->count; i++)
+        piece_close(s, &s->shards[i]);
+    piece_close(s, &s->whole);
+    device_release(s->device, s->input);
+    device_release(s->device, s->output_gradient);
+    free(s->input_numbers);
+    free(s->gradient_numbers);
+    queue_free(s->queue);
+    device_close(s->device);
+}
+
+static void settle(const struct stand *s)
+{
+    struct error error = { 0 };
+    assert_good(queue_wait(s->queue, &error), error);
+}
+
+// Of so many numbers, as a whole: what is rounded on the way may be larger than what comes out.
+static void expect_near(const char *what, const double *got, const double *want, size_t count, double tolerance)
+{
+    double off = 0, size = 0;
+    for (size_t i = 0; i < count; i++) {
+        off += (got[i] - want[i]) * (got[i] - want[i]);
+        size += want[i] * want[i];
+    }
+    if (!(sqrt(off) <= tolerance * sqrt(size)))
+        fail_msg("%s is off by %g, and %g long", what, sqrt(off), sqrt(size));
+}
+
+static double *kept_of(const struct stand *s)
+{
+    const struct dropout dropout = { .probability = s->whole.layer.shape.dropout, .key = dropout_key(5, 6, 7, 3) };
+    struct values *ones = take(s, s->numbers * s->number_bytes);
+    kernel_fill(s->queue, ones, 1, s->numbers);
+    kernel_dropout(s->queue, ones, ones, s->numbers, dropout);
+    double *kept = numbers_of(s, ones, s->numbers);
+    device_release(s->device, ones);
+    return kept;
+}
+
+// What the shards have of the gradients, in the whole layer's places; those that all have alike, bit for bit.
+static float *joined_gradients(const struct stand *s)
+{
+    float *joined = calloc(1, s->whole.sizes.gradient_bytes);
+    assert_non_null(joined);
+    for (size_t i = 0; i < s->count; i++)
+        shard_join(&s->layers[i], sizeof(float), s->shards[i].gradients, joined);
+    struct tensor tensors[LAYER_TENSORS];
+    const size_t count = layer_tensors(&s->layers[0], tensors);
+    for (size_t t = 0; t < count; t++)
+        for (size_t i = 1; tensors[t].split == SPLIT_NONE && i < s->count; i++)
+            assert_memory_equal(s->shards[i].gradients + tensors[t].offset,
+                                s->shards[0].gradients + tensors[t].offset,
+                                tensors[t].rows * tensors[t].columns * sizeof(float));
+    return joined;
+}
+
+static void compare_with_double(const struct stand *s, const struct row *row)
+{
+    struct tensor tensors[LAYER_TENSORS];
+    const size_t count = layer_tensors(&s->whole.layer, tensors);
+    double *parameters[LAYER_TENSORS] = { NULL };
+    struct slow_gradients exact = { .input = slow_zeros(s->numbers) };
+    for (size_t t = 0; t < count; t++) {
+        const size_t numbers = tensors[t].rows * tensors[t].columns;
+        parameters[t] = numbers_of(s, values_at((void *)s->whole.parameters, device_precision(s->device),
+                                                tensors[t].offset), numbers);
+        exact.tensors[t] = slow_zeros(numbers);
+    }
+    double *kept = kept_of(s);
+    const struct slow_layer slow = { .layer = &s->whole.layer, .kept = kept, .weighting = s->gradient_numbers,
+                                     .output = slow_zeros(s->numbers) };
+    slow_forward(&slow, parameters, s->input_numbers);
+    slow_backward(&slow, parameters, s->input_numbers, &exact);
+    float *gradients = joined_gradients(s);
+    for (size_t i = 0; i < s->count; i++) {
+        double *output = numbers_of(s, s->shards[i].output, s->numbers);
+        double *gradient = numbers_of(s, s->shards[i].input_gradient, s->numbers);
+        expect_near("output", output, slow.output, s->numbers, row->tolerance);
+        expect_near("input's gradient", gradient, exact.input, s->numbers, row->tolerance);
+        free(output);
+        free(gradient);
+    }
+    for (size_t t = 0; t < count; t++) {
+        const size_t numbers = tensors[t].rows * tensors[t].columns;
+        double *got = slow_zeros(numbers);
+        for (size_t i = 0; i < numbers; i++)
+            got[i] = (double)gradients[tensors[t].offset + i];
+        expect_near(tensors[t].name, got, exact.tensors[t], numbers, row->tolerance);
+        free(got);
+        free(parameters[t]);
+        free(exact.tensors[t]);
+    }
+    free(gradients);
+    free(kept);
+    free(slow.output);
+    free(exact.input);
+}
+
+static void all_shards_together_compute_the_layer(void **state)
+{
+    struct stand s;
+    stand_up(&s, *state);
+    shards_forward(s.layers, s.passes, s.count);
+    shards_backward(s.layers, s.passes, s.count);
+    settle(&s);
+    compare_with_double(&s, *state);
+    sit_down(&s);
+}
+
+static void b_of_shards_is_i_and_then_w(void **state)
+{
+    struct stand s;
+    stand_up(&s, *state);
+    shards_forward(s.layers, s.passes, s.count);
+    shards_backward(s.layers, s.passes, s.count);
+    settle(&s);
+    struct stand halves;
+    stand_up(&halves, *state);
+    shards_forward(halves.layers, halves.passes, halves.count);
+    shards_backward_input(halves.layers, halves.passes, halves.count);
+    for (size_t i = 0; i < halves.count; i++)
+        layer_backward_weight(&halves.layers[i], &halves.passes[i]);
+    settle(&halves);
+    for (size_t i = 0; i < s.count; i++) {
+        assert_memory_equal(s.shards[i].gradients, halves.shards[i].gradients, s.shards[i].sizes.gradient_bytes);
+        assert_memory_equal(s.shards[i].input_gradient, halves.shards[i].input_gradient, s.numbers * s.number_bytes);
+    }
+    sit_down(&s);
+    sit_down(&halves);
+}
+
+static void a_single_shard_is_the_layer_bit_for_bit(void **state)
+{
+    (void)state;
+    for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
+        struct stand s;
+        struct row row = rows[r];
+        row.shards = 1;
+        stand_up(&s, &row);
+        const struct layer_pass pass = pass_of(&s, &s.whole);
+        layer_forward(&s.whole.layer, &pass);
+        layer_backward(&s.whole.layer, &pass);
+        shards_forward(s.layers, s.passes, 1);
+        shards_backward(s.layers, s.passes, 1);
+        settle(&s);
+        assert_memory_equal(s.whole.output, s.shards[0].output, s.numbers * s.number_bytes);
+        assert_memory_equal(s.whole.gradients, s.shards[0].gradients, s.whole.sizes.gradient_bytes);
+        sit_down(&s);
+    }
+}
+
+static void shards_begin_as_what_is_cut_from_the_layer(void **state)
+{
+    struct stand s;
+    stand_up(&s, *state);
+    layer_initialize(&s.whole.layer, s.queue, s.whole.parameters, 11);
+    settle(&s);
+    unsigned char *back = calloc(1, s.whole.sizes.parameter_bytes);
+    assert_non_null(back);
+    for (size_t i = 0; i < s.count; i++) {
+        const uint64_t bytes = s.shards[i].sizes.parameter_bytes;
+        unsigned char *cut = calloc(1, bytes);
+        assert_non_null(cut);
+        layer_initialize(&s.layers[i], s.queue, s.shards[i].parameters, 11);
+        settle(&s);
+        shard_cut(&s.layers[i], s.number_bytes, cut, s.whole.parameters);
+        assert_memory_equal(s.shards[i].parameters, cut, bytes);
+        shard_join(&s.layers[i], s.number_bytes, cut, back);
+        free(cut);
+    }
+    assert_memory_equal(back, s.whole.parameters, s.whole.sizes.parameter_bytes);
+    free(back);
+    sit_down(&s);
+}
+
+static void shards_share_the_work(void **state)
+{
+    struct stand s;
+    stand_up(&s, *state);
+    uint64_t flops = 0;
+    for (size_t i = 0; i < s.count; i++) {
+        flops += s.shards[i].sizes.flops;
+        assert_true(s.shards[i].sizes.output_bytes == s.whole.sizes.output_bytes);
+        assert_true(s.count == 1 || s.shards[i].sizes.parameter_bytes < s.whole.sizes.parameter_bytes);
+    }
+    assert_true(flops == s.whole.sizes.flops);
+    sit_down(&s);
+}
+
+static void what_cannot_be_shared_evenly_is_refused(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    struct layer layer;
+    const struct layer attention = whole_of(&rows[0], PRECISION_FP32);
+    assert_false(layer_shard(&attention, 4, 0, &layer, &error));
+    assert_string_equal(error.text, "layer it: 6 heads cannot be shared by 4 shards");
+    error = (struct error){ 0 };
+    const struct layer mlp = whole_of(&rows[5], PRECISION_FP32);
+    assert_false(layer_shard(&mlp, 5, 0, &layer, &error));
+    assert_string_equal(error.text, "layer it: 96 inner columns cannot be shared by 5 shards");
+    error = (struct error){ 0 };
+    assert_false(layer_shard(&mlp, 96, 0, &layer, &error));
+    assert_string_equal(error.text, "layer it: 96 shards are more than 64");
+    assert_false(layer_can_be_split(&(struct layer){ .kind = &layer_linear }));
+}
+
+int main(void)
+{
+    enum { ROWS = sizeof rows / sizeof rows[0], EACH = 4 };
+    static const struct {
+        const char *name;
+        CMUnitTestFunction function;
+    } of_each[EACH] = {
+        { "all shards together compute the layer", all_shards_together_compute_the_layer },
+        { "B of shards is I and then W", b_of_shards_is_i_and_then_w },
+        { "shards begin as what is cut from the layer", shards_begin_as_what_is_cut_from_the_layer },
+        { "shards share the work", shards_share_the_work },
+    };
+    static char names[ROWS * EACH][96];
+    struct CMUnitTest tests[ROWS * EACH + 2] = {
+        [ROWS * EACH] = cmocka_unit_test(a_single_shard_is_the_layer_bit_for_bit),
+        [ROWS * EACH + 1] = cmocka_unit_test(what_cannot_be_shared_evenly_is_refused),
+    };
+    for (size_t i = 0; i < ROWS * EACH; i++) {
+        snprintf(names[i], sizeof names[i], "%s: %s", rows[i / EACH].name, of_each[i % EACH].name);
+        tests[i] = (struct CMUnitTest){ names[i], of_each[i % EACH].function, NULL, NULL,
+                                        (void *)(uintptr_t)&rows[i / EACH] };
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
