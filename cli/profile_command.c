@@ -10,17 +10,20 @@
 #include "cli/ranks.h"
 #include "common/progress.h"
 #include "common/shown.h"
+#include "models/shards.h"
 #include "profiler/lint.h"
 #include "profiler/report.h"
 #include "trainer/measure_model.h"
+#include "trainer/measure_shards.h"
 #include "trainer/model_spec.h"
 
-enum { KEY_LINT = KEY_OWN, KEY_REPEATS, KEY_CLOCK, KEY_LINKS };
+enum { KEY_LINT = KEY_OWN, KEY_REPEATS, KEY_CLOCK, KEY_LINKS, KEY_TENSOR };
 
 struct given {
     const char *model, *lint, *device;
     struct measure_options how;
     bool says_clock, is_links, verbose;
+    uint32_t tensor;  // 0: not given
     struct shared_options shared;
 };
 
@@ -32,6 +35,8 @@ static const struct argp_option options[] = {
     OPTION_PAD_VOCABULARY,
     { "repeats", KEY_REPEATS, "N", 0, "Samples of each time (20)", 0 },
     { "clock", KEY_CLOCK, "C", 0, "cpu, the thread's own time (the default), or wall; of GPUs: by their events", 0 },
+    { "tensor", KEY_TENSOR, "N", 0, "Also each layer split over N devices, as a variant for plans", 0 },
+    OPTION_CLUSTER,
     { "links", KEY_LINKS, 0, 0, "The links between ranks, as a cluster", 0 },
     OPTION_MEMORY,
     { "lint", KEY_LINT, "FILE", 0, "Say what looks wrong with a profile, a line each", 0 },
@@ -52,6 +57,9 @@ static error_t take(int key, char *argument, struct argp_state *state)
     switch (key) {
     case KEY_REPEATS:
         given->how.repeats = option_count(argument, "--repeats", 20, 100000, state);
+        break;
+    case KEY_TENSOR:
+        given->tensor = (uint32_t)option_count(argument, "--tensor", 2, SHARDS_MOST, state);
         break;
     case KEY_DEVICE:
         given->device = argument;
@@ -79,6 +87,10 @@ static error_t take(int key, char *argument, struct argp_state *state)
                                               : "--memory is for --links");
         if (given->shared.pad_vocabulary && !given->model)
             argp_error(state, "--pad-vocabulary is for a model");
+        if (given->tensor > 0 && !given->model)
+            argp_error(state, "--tensor is for a model");
+        if (given->shared.cluster && given->tensor == 0)
+            argp_error(state, "--cluster is for --tensor: the link that its devices add up over");
         break;
     default:
         return shared_option(key, argument, &given->shared, state);
@@ -94,10 +106,13 @@ static const struct argp argp = {
            "profile over.\v"
            "--pad-vocabulary is the word padded behind a model's name (weir model --help): the profile, plans made of it "
            "and weir train name the model with it.\n\n"
+           "--tensor 2 adds variants \"tensor2\" of the layers that can be split (attention and MLP), for weir partition "
+           "--variants; their sums take what they take here, or over the innermost link of --cluster.\n\n"
            "With --links the ranks are processes that torchrun, mpirun or srun has started, or several devices of one; the "
            "document is what --cluster takes.\n\n"
            "Exit code 1: a finding makes the profile untrusted (--lint).\n\n"
            "Examples:\n  weir profile gpt-nano -o profile.json\n  weir profile gpt-nano,width=64,blocks=2\n"
+           "  weir profile gpt-nano --tensor 2 -o profile.json\n"
            "  weir profile gpt2 --pad-vocabulary --device cuda:bf16 -o profile.json\n"
            "  weir profile --links --device cuda:0,cuda:1 -o cluster.json\n"
            "  torchrun --nproc-per-node 8 --no-python weir profile --links --device cuda\n"
@@ -161,6 +176,17 @@ static bool has_that_clock(const struct device *device, const struct given *give
                      "nothing of the layers'; leave --clock out", given->device);
 }
 
+static bool add_shards(const struct given *given, const char *spec, struct device *device, struct profile *profile,
+                       struct error *error)
+{
+    const char *named = given->shared.cluster;
+    struct cluster *cluster = named ? cluster_load(named, error) : NULL;
+    const bool good = (!named || cluster)
+        && measure_shards(profile, spec, device, given->tensor, cluster, &given->how, error);
+    cluster_free(cluster);
+    return good;
+}
+
 static int measure(const struct given *given)
 {
     struct error error = { 0 };
@@ -170,8 +196,9 @@ static int measure(const struct given *given)
     struct device *device = is_said ? device_open(given->device, &error) : NULL;
     struct profile *profile = device && has_that_clock(device, given, &error)
                                 ? measure_model(spec, device, &given->how, &measurement, &error) : NULL;
+    const bool good = profile && (given->tensor == 0 || add_shards(given, spec, device, profile, &error));
     progress_end(given->how.self);
-    const int code = profile ? write_result(given, profile, measurement) : command_fail(&error);
+    const int code = good ? write_result(given, profile, measurement) : command_fail(&error);
     measurement_free(measurement);
     profile_free(profile);
     device_close(device);

@@ -30,6 +30,16 @@ bool layer_shard(const struct layer *whole, size_t shards, size_t shard, struct 
     return true;
 }
 
+bool model_shard(struct model *model, size_t shards, size_t shard, struct error *error)
+{
+    bool good = true;
+    for (size_t l = 0; good && l < model->layer_count; l++) {
+        const struct layer whole = model->layers[l];
+        good = !layer_can_be_split(&whole) || layer_shard(&whole, shards, shard, &model->layers[l], error);
+    }
+    return good;
+}
+
 // --- in one place ----------------------------------------------------------------------
 
 static void sum_parts(const struct layer *layer, struct queue *queue, struct values *const *parts, size_t count)

@@ -13,7 +13,7 @@
 #ifndef MODELS_SHARDS_H
 #define MODELS_SHARDS_H
 
-#include "models/layer.h"
+#include "models/model.h"
 
 enum { SHARDS_MOST = 64 };
 
@@ -22,14 +22,17 @@ enum { SHARDS_MOST = 64 };
 bool layer_can_be_split(const struct layer *layer);
 bool layer_shard(const struct layer *whole, size_t shards, size_t shard, struct layer *layer, struct error *error);
 
+// Makes of a model's layers, where they can be split, one shard each.
+bool model_shard(struct model *model, size_t shards, size_t shard, struct error *error);
+
 // All shards of a layer in one place, one behind the other: what shard_sum's do where they are apart, bit for bit. All
 // passes have the same queue; inputs may be the same for all, as may outputs and input gradients.
 void shards_forward(const struct layer *shards, const struct layer_pass *passes, size_t count);
 void shards_backward(const struct layer *shards, const struct layer_pass *passes, size_t count);
 void shards_backward_input(const struct layer *shards, const struct layer_pass *passes, size_t count);
 
-// Between the parameters of a shard and those of the whole layer, in host memory; or what there is of each number of them:
-// `bytes` each.
+// Between the parameters of a shard and those of the whole layer, in host memory; or what there is of each number of
+// them: `bytes` each.
 void shard_cut(const struct layer *shard, size_t bytes, void *own, const void *whole);
 void shard_join(const struct layer *shard, size_t bytes, const void *own, void *whole);
 

@@ -29,9 +29,9 @@ static struct profile *measure(const struct measured *what, const struct measure
     return profile;
 }
 
-static struct profile *measure_on(const char *spec, const struct model *model, struct device *device,
-                                  const struct measure_options *options, struct measurement **measurement,
-                                  struct error *error)
+struct profile *measure_made_model(const char *spec, const struct model *model, struct device *device,
+                                   const struct measure_options *options, struct measurement **measurement,
+                                   struct error *error)
 {
     const struct batch_settings settings = { .batches = BATCHES_RANDOM, .seed = 1, .samples = 1 };
     struct model_layers *layers = model_layers_create(model, device, &settings, error);
@@ -60,7 +60,7 @@ struct profile *measure_model(const char *spec, struct device *device, const str
                               struct measurement **measurement, struct error *error)
 {
     struct model *model = model_from_spec(spec, device_precision(device), error);
-    struct profile *profile = model ? measure_on(spec, model, device, options, measurement, error) : NULL;
+    struct profile *profile = model ? measure_made_model(spec, model, device, options, measurement, error) : NULL;
     model_free(model);
     return profile;
 }

@@ -4,10 +4,12 @@
 
 #include "common/number.h"
 #include "device/maker.h"
+#include "models/shards.h"
 #include "partitioner/plan_search.h"
 #include "profiler/lint.h"
 #include "runtime/pipeline.h"
 #include "tests/test.h"
+#include "trainer/measure_shards.h"
 #include "trainer/model_layers.h"
 #include "trainer/model_spec.h"
 
@@ -193,6 +195,48 @@ static void a_model_that_is_not_there_is_an_error(void **state)
     device_close(device);
 }
 
+static void a_layer_split_over_devices_is_a_variant(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    struct device *device = open_cpu();
+    const struct measure_options options = measure_usual_options();
+    struct cluster *cluster = cluster_load("4 devices, 1GiB, 1GB/s 2us", &error);
+    struct profile *profile = measure_model(spec, device, &options, NULL, &error);
+    assert_good(profile && cluster, error);
+    assert_good(measure_shards(profile, spec, device, 2, cluster, &options, &error), error);
+    assert_good(measure_shards(profile, spec, device, 4, NULL, &options, &error) || error.text[0], error);
+    assert_error(error, "layer block0.attention: 2 heads cannot be shared by 4 shards");
+    struct model *model = model_from_spec(spec, PRECISION_FP32, &(struct error){ 0 });
+    assert_non_null(model);
+    for (size_t l = 0; l < model->layer_count; l++) {
+        const struct profile_layer *layer = &profile->layers[l];
+        struct layer shard;
+        assert_int_equal(layer->variant_count, layer_can_be_split(&model->layers[l]));
+        if (layer->variant_count == 0)
+            continue;
+        const struct profile_variant *variant = &layer->variants[0];
+        assert_true(layer_shard(&model->layers[l], 2, 1, &shard, &error));
+        const struct layer_sizes sizes = layer_sizes(&shard);
+        assert_string_equal(variant->layer.name, "tensor2");
+        assert_int_equal(tensor_shards(variant->layer.name), 2);
+        assert_int_equal(variant->devices, 2);
+        assert_int_equal(variant->communication_ns, transfer_ns(layer->output_bytes, 1000000000, 2000));
+        assert_int_equal(variant->layer.parameter_bytes, sizes.parameter_bytes);
+        assert_int_equal(variant->layer.saved_bytes, sizes.saved_bytes);
+        assert_int_equal(variant->layer.held_for_weight_bytes, sizes.held_for_weight_bytes);
+        assert_int_equal(variant->layer.backward_workspace_bytes, sizes.backward_workspace_bytes);
+        assert_true(variant->layer.forward_ns > 0 && variant->layer.backward_input_ns > 0);
+    }
+    assert_int_equal(tensor_shards("tensor02"), 0);
+    assert_int_equal(tensor_shards("split2"), 0);
+    assert_int_equal(tensor_shards(NULL), 0);
+    model_free(model);
+    profile_free(profile);
+    cluster_free(cluster);
+    device_close(device);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -200,6 +244,7 @@ int main(void)
         TEST_ROW(a_profile_has_the_models_layers_and_sizes, &type_rows[1]),
         cmocka_unit_test(what_a_devices_attention_takes_is_in_profile_plan_and_memory),
         cmocka_unit_test(what_was_measured_is_told_beside_the_profile),
+        cmocka_unit_test(a_layer_split_over_devices_is_a_variant),
         cmocka_unit_test(a_model_that_is_not_there_is_an_error),
     };
     return cmocka_run_group_tests_name("measure_model", tests, NULL, NULL);
