@@ -21,6 +21,7 @@ struct command {
 
 extern const struct command command_model;
 extern const struct command command_profile;
+extern const struct command command_estimate;
 extern const struct command command_check;
 extern const struct command command_import;
 extern const struct command command_schedule;

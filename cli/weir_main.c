@@ -20,6 +20,7 @@
 static const struct command *const commands[] = {
     &command_model,
     &command_profile,
+    &command_estimate,
     &command_import,
     &command_partition,
     &command_explain,

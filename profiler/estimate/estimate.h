@@ -1,0 +1,84 @@
+// What the layers of a transformer cost on a device that is not here: its products, passes over memory, launches and
+// the communication within a layer, and the bytes that Megatron keeps of each (Korthikanti et al. 2022, 2205.05198).
+//
+// All is per device and micro-batch. Devices are numbered as Megatron numbers them: tensor innermost, then context,
+// expert and data.
+#ifndef PROFILER_ESTIMATE_ESTIMATE_H
+#define PROFILER_ESTIMATE_ESTIMATE_H
+
+#include "profiler/estimate/rated_device.h"
+#include "profiler/estimate/transformer.h"
+#include "profiler/profile.h"
+
+// How attention is computed: by one kernel that keeps no scores; with scores that are kept; with scores that are
+// computed again in the backward (what Korthikanti calls selective).
+enum attention_how { ATTENTION_FUSED, ATTENTION_PLAIN, ATTENTION_AGAIN };
+
+// What of a layer's own communication is hidden: nothing; in the backward what fits behind the products for the
+// weights; all that fits behind the products beside it, in as many parts as there are devices.
+enum overlap_how { OVERLAP_NOTHING, OVERLAP_BACKWARD, OVERLAP_ALL };
+
+// What devices with the same part of the model hold once between them.
+enum shard_how { ESTIMATE_SHARD_NONE, ESTIMATE_SHARD_OPTIMIZER, ESTIMATE_SHARD_GRADIENTS, ESTIMATE_SHARD_WEIGHTS };
+
+// For people and for options; each ends in NULL.
+extern const char *const estimate_attention_words[], *const estimate_overlap_words[], *const estimate_shard_words[];
+
+struct estimate_request {
+    uint64_t tensor, context, expert, data;  // degrees, from 1; `expert` divides context x data
+    uint64_t micro_batch, sequence;          // sequence 0: the longest that the model's file says
+    const char *dtype;                       // of activations and weights: "bf16"
+    const char *products;                    // of the layers' products, "fp8"; NULL: as dtype
+    enum attention_how attention;
+    enum overlap_how overlap;
+    enum shard_how shard;
+    bool sequence_parallel;  // what tensor parallelism leaves whole is split along the sequence
+    bool graphs;             // launches cost the host nothing
+    bool hidden_experts;     // what experts send is hidden behind other micro-batches' work
+    bool fused_passes;       // neighbouring passes over memory are one kernel, as a compiler makes them
+};
+
+struct estimate_request estimate_usual(void);
+
+enum layer_part { PART_EMBEDDING, PART_ATTENTION, PART_MLP, PART_EXPERTS, PART_HEAD, LAYER_PARTS };
+enum estimate_phase { ESTIMATE_F, ESTIMATE_I, ESTIMATE_W, ESTIMATE_PHASES };
+
+struct phase_estimate {
+    double products_ns, attention_ns, passes_ns, communication_ns;  // on the device, what is hidden left out
+    double hidden_ns;    // communication behind other work
+    double launches;     // kernels
+    double waiting_ns;   // for the host to launch them
+};
+
+struct layer_estimate {
+    struct phase_estimate phases[ESTIMATE_PHASES];
+    uint64_t parameters;         // of this device's share
+    uint64_t expert_parameters;  // of them, those of experts
+    uint64_t output_bytes, saved_bytes, held_for_weight_bytes, workspace_bytes, backward_workspace_bytes, flops;
+    enum input_kept input_kept;
+};
+
+struct estimate {
+    struct transformer model;
+    struct rated_device device;
+    struct estimate_request request;
+    struct layer_estimate parts[LAYER_PARTS];  // each kind of layer once
+    uint64_t counts[LAYER_PARTS];
+    double reduce_ns;  // the gradients of all of it, over the devices that hold the same
+    double update_ns;  // the optimizer's pass over all of it
+};
+
+double phase_estimate_ns(const struct phase_estimate *phase);
+
+// False with a sentence where degrees do not divide the model, or the device has no such products.
+bool estimate_model(const struct transformer *model, const struct rated_device *device,
+                    const struct estimate_request *request, struct estimate *estimate, struct error *error);
+
+// The profile that the planner takes; a device in its cluster stands for one of each tensor x context group.
+struct profile *estimate_profile(const struct estimate *estimate, struct error *error);
+
+// Where each layer's time goes, and what the whole keeps: a screen for people, and the document "weir.estimate".
+void estimate_print(const struct estimate *estimate, struct text *text);
+void estimate_write(const struct estimate *estimate, struct text *text);
+
+#endif

@@ -1,0 +1,545 @@
+#include "profiler/estimate/layer_costs.h"
+
+#include <math.h>
+
+#include "common/json.h"
+#include "common/number.h"
+
+// --- kernels ------------------------------------------------------------------
+
+static struct phase_estimate *phase_of(struct layer_maker *maker, enum estimate_phase phase)
+{
+    return &maker->layer->phases[phase];
+}
+
+static void add_product(struct layer_maker *maker, enum estimate_phase phase, const struct rated_product *of,
+                        struct product_size size)
+{
+    phase_of(maker, phase)->products_ns += product_ns(maker->device, of, &size);
+    phase_of(maker, phase)->launches += 1;
+}
+
+// A pass over so many numbers of activations.
+static void add_pass(struct layer_maker *maker, enum estimate_phase phase, double numbers)
+{
+    phase_of(maker, phase)->passes_ns += pass_ns(maker->device, numbers * maker->number);
+    phase_of(maker, phase)->launches += 1;
+}
+
+// One that a compiler makes part of the kernel beside it.
+static void add_small_pass(struct layer_maker *maker, enum estimate_phase phase, double numbers)
+{
+    if (!maker->request->fused_passes)
+        add_pass(maker, phase, numbers);
+}
+
+static void add_exchange(struct layer_maker *maker, enum estimate_phase phase, enum collective what, double bytes,
+                         struct group group)
+{
+    if (group.ranks <= 1)
+        return;
+    phase_of(maker, phase)->communication_ns += collective_ns(maker->device, what, bytes, group);
+    phase_of(maker, phase)->launches += 1;
+}
+
+// What does not fit in a document is refused when all is added up.
+static uint64_t whole(double number)
+{
+    return (uint64_t)fmin(ceil(number), (double)JSON_MAX + 1);
+}
+
+static void count_flops(struct layer_maker *maker, double flops)
+{
+    maker->layer->flops += whole(flops);
+}
+
+// Quantising is a pass of its own: the numbers as they are, and twice narrow, once transposed.
+static void add_narrowing(struct layer_maker *maker, enum estimate_phase phase, double numbers)
+{
+    if (maker->product_number < maker->number)
+        add_pass(maker, phase, numbers * (1 + 2 * maker->product_number / maker->number));
+}
+
+// tokens x in by in x out, `count` at once, forward and backward; the weights' gradient is added to one of 4 bytes.
+static void add_linear(struct layer_maker *maker, double tokens, double in, double out, double count)
+{
+    const double narrow = maker->product_number, wide = maker->number;
+    add_narrowing(maker, ESTIMATE_F, tokens * in * count);
+    add_product(maker, ESTIMATE_F, maker->products, (struct product_size){ tokens, out, in, count, narrow, wide });
+    add_narrowing(maker, ESTIMATE_I, tokens * out * count);
+    add_product(maker, ESTIMATE_I, maker->products, (struct product_size){ tokens, in, out, count, narrow, wide });
+    add_product(maker, ESTIMATE_W, maker->products, (struct product_size){ in, out, tokens, count, narrow, 8 });
+    count_flops(maker, 2 * tokens * in * out * count);
+}
+
+// --- tensor parallelism -------------------------------------------------------
+
+static struct group tensor_group(const struct layer_maker *maker)
+{
+    return (struct group){ maker->tensor, 1 };
+}
+
+// In front of a part that is split over the tensor group: the forward gathers the sequence, the backward adds up and
+// deals out; for the weights the input is gathered once more. Without sequence parallelism only the backward adds up.
+static void enter_split(struct layer_maker *maker)
+{
+    const double bytes = maker->tokens * (double)maker->model->hidden * maker->number;
+    if (!maker->request->sequence_parallel) {
+        add_exchange(maker, ESTIMATE_I, ALL_REDUCE, bytes, tensor_group(maker));
+        return;
+    }
+    add_exchange(maker, ESTIMATE_F, ALL_GATHER, bytes, tensor_group(maker));
+    add_exchange(maker, ESTIMATE_I, REDUCE_SCATTER, bytes, tensor_group(maker));
+    add_exchange(maker, ESTIMATE_W, ALL_GATHER, bytes, tensor_group(maker));
+}
+
+// Behind it: the forward adds up.
+static void leave_split(struct layer_maker *maker)
+{
+    const double bytes = maker->tokens * (double)maker->model->hidden * maker->number;
+    if (!maker->request->sequence_parallel) {
+        add_exchange(maker, ESTIMATE_F, ALL_REDUCE, bytes, tensor_group(maker));
+        return;
+    }
+    add_exchange(maker, ESTIMATE_F, REDUCE_SCATTER, bytes, tensor_group(maker));
+    add_exchange(maker, ESTIMATE_I, ALL_GATHER, bytes, tensor_group(maker));
+}
+
+static void hide(struct phase_estimate *phase, double room, double least)
+{
+    const double exposed = fmax(least, phase->communication_ns - room);
+    if (exposed >= phase->communication_ns)
+        return;
+    phase->hidden_ns += phase->communication_ns - exposed;
+    phase->communication_ns = exposed;
+}
+
+// What has nothing to do with tensor parallelism is added behind this.
+static void hide_exchanges(struct layer_maker *maker)
+{
+    struct phase_estimate *phases = maker->layer->phases;
+    if (maker->request->overlap == OVERLAP_BACKWARD) {
+        hide(&phases[ESTIMATE_W], phases[ESTIMATE_I].products_ns, 0);
+        hide(&phases[ESTIMATE_I], phases[ESTIMATE_W].products_ns, phases[ESTIMATE_I].communication_ns / 2);
+    }
+    for (int i = 0; i < ESTIMATE_PHASES && maker->request->overlap == OVERLAP_ALL; i++)
+        hide(&phases[i], phases[i].products_ns * (1 - 1 / maker->tensor), phases[i].communication_ns / maker->tensor);
+}
+
+// --- norms, residuals ---------------------------------------------------------
+
+static void add_norm(struct layer_maker *maker)
+{
+    const double numbers = maker->local_tokens * (double)maker->model->hidden;
+    add_pass(maker, ESTIMATE_F, 2 * numbers);
+    add_pass(maker, ESTIMATE_I, 3 * numbers);
+    if (!maker->model->has_layer_norm)
+        return;
+    phase_of(maker, ESTIMATE_W)->launches += 1;
+    phase_of(maker, ESTIMATE_W)->passes_ns += pass_ns(maker->device, 0);
+}
+
+// The sum with what went around the layer, with the bias and the dropout where a model has them.
+static void add_residual(struct layer_maker *maker)
+{
+    const double numbers = maker->local_tokens * (double)maker->model->hidden;
+    add_pass(maker, ESTIMATE_F, 3.0 * numbers + (maker->model->drops ? numbers / 2 : 0));
+    add_small_pass(maker, ESTIMATE_I, (maker->model->drops ? 2.5 : 1) * numbers);
+}
+
+// A bias has a pass of its own for its gradient.
+static void add_bias_gradient(struct layer_maker *maker, double numbers)
+{
+    add_pass(maker, ESTIMATE_W, numbers);
+}
+
+// --- bytes --------------------------------------------------------------------
+
+static uint64_t tensor_bytes(double bytes)
+{
+    return round_to_256(whole(bytes));
+}
+
+// A tensor of the model's activations that waits for the backward.
+static void keep(struct layer_maker *maker, double numbers)
+{
+    maker->layer->saved_bytes += tensor_bytes(numbers * maker->number);
+}
+
+static void keep_mask(struct layer_maker *maker, double numbers)
+{
+    if (maker->model->drops)
+        maker->layer->saved_bytes += tensor_bytes(numbers);
+}
+
+static void hold(struct layer_maker *maker, double numbers)
+{
+    maker->layer->held_for_weight_bytes += tensor_bytes(numbers * maker->number);
+}
+
+static uint64_t part_of(double parameters, double over)
+{
+    return whole(parameters / over);
+}
+
+static void set_output(struct layer_maker *maker)
+{
+    const double hidden = (double)maker->model->hidden;
+    maker->layer->output_bytes = tensor_bytes(maker->local_tokens * hidden * maker->number);
+    hold(maker, maker->local_tokens * hidden);
+    maker->layer->input_kept = INPUT_KEPT_BOTH;
+    // With the sequence split, what is gathered of it for a product lives as long as that.
+    const uint64_t gathered = maker->request->sequence_parallel && maker->tensor > 1
+        ? tensor_bytes(maker->tokens * hidden * maker->number) : 0;
+    maker->layer->workspace_bytes = gathered;
+    maker->layer->backward_workspace_bytes = 2 * gathered;
+}
+
+// --- embedding ----------------------------------------------------------------
+
+void make_embedding(struct layer_maker *maker)
+{
+    const struct transformer *model = maker->model;
+    const double numbers = maker->tokens * (double)model->hidden;
+    add_pass(maker, ESTIMATE_F, 2 * numbers);
+    if (model->positions > 0)
+        add_pass(maker, ESTIMATE_F, 3 * numbers);
+    if (model->drops)
+        add_pass(maker, ESTIMATE_F, 2.5 * numbers);
+    leave_split(maker);
+    add_pass(maker, ESTIMATE_W, 6 * numbers);
+    const double bytes = maker->number;
+    maker->layer->output_bytes = tensor_bytes(maker->local_tokens * (double)model->hidden * bytes);
+    maker->layer->saved_bytes = tensor_bytes(8 * maker->tokens);
+    keep_mask(maker, maker->local_tokens * (double)model->hidden);
+    hold(maker, maker->local_tokens * (double)model->hidden);
+    maker->layer->input_kept = INPUT_KEPT_NONE;
+    maker->layer->parameters = part_of((double)model->vocabulary, maker->tensor) * model->hidden
+        + model->positions * model->hidden;
+}
+
+// --- attention ----------------------------------------------------------------
+
+// Pairs of a query and a key on this device, for one head: half of all, less where a window is shorter.
+static double pairs_seen(const struct layer_maker *maker)
+{
+    const double sequence = (double)maker->request->sequence, window = (double)maker->model->window;
+    const double seen = window > 0 && window < sequence ? window * (1 - window / sequence / 2) : sequence / 2;
+    return maker->tokens * seen;
+}
+
+static double heads_here(const struct layer_maker *maker)
+{
+    return (double)maker->model->heads / maker->tensor;
+}
+
+static double kv_heads_here(const struct layer_maker *maker)
+{
+    return fmax(1, (double)maker->model->kv_heads / maker->tensor);
+}
+
+static double attention_flops(const struct layer_maker *maker)
+{
+    const struct transformer *model = maker->model;
+    return 2 * pairs_seen(maker) * heads_here(maker) * (double)(model->head_size + model->value_size);
+}
+
+static void add_fused_attention(struct layer_maker *maker)
+{
+    const double flops = attention_flops(maker);
+    const struct rated_device *device = maker->device;
+    const double peak = (double)maker->head_products->gigaflops * (double)device->sustained_permille / 1e6;
+    struct phase_estimate *forward = phase_of(maker, ESTIMATE_F), *backward = phase_of(maker, ESTIMATE_I);
+    forward->attention_ns += (double)device->kernel_ns + flops / (peak * (double)device->attention_forward_permille);
+    backward->attention_ns +=
+        2 * (double)device->kernel_ns + 2.5 * flops / (peak * (double)device->attention_backward_permille);
+    forward->launches += 1;
+    backward->launches += 3;
+    count_flops(maker, flops);
+    maker->layer->saved_bytes += tensor_bytes(4 * maker->tokens * heads_here(maker));
+}
+
+// Scores in memory, of all pairs: two products with softmax, and dropout, between them.
+static void add_scores(struct layer_maker *maker, enum estimate_phase phase)
+{
+    const struct transformer *model = maker->model;
+    const double sequence = (double)maker->request->sequence;
+    const double size = (double)model->head_size, heads = heads_here(maker) * (double)maker->request->micro_batch;
+    const double queries = maker->tokens / (double)maker->request->micro_batch;
+    const double number = maker->number;
+    const struct rated_product *of = maker->head_products;
+    add_product(maker, phase, of, (struct product_size){ queries, sequence, size, heads, number, number });
+    add_pass(maker, phase, 2 * heads * queries * sequence);
+    if (model->drops)
+        add_pass(maker, phase, 2.5 * heads * queries * sequence);
+    add_product(maker, phase, of, (struct product_size){ queries, size, sequence, heads, number, number });
+}
+
+static void add_plain_attention(struct layer_maker *maker)
+{
+    const struct transformer *model = maker->model;
+    const double sequence = (double)maker->request->sequence, scores = maker->tokens * sequence * heads_here(maker);
+    const double size = (double)model->head_size, heads = heads_here(maker) * (double)maker->request->micro_batch;
+    const double queries = maker->tokens / (double)maker->request->micro_batch, number = maker->number;
+    const struct rated_product *of = maker->head_products;
+    add_scores(maker, ESTIMATE_F);
+    if (maker->request->attention == ATTENTION_AGAIN)
+        add_scores(maker, ESTIMATE_I);
+    for (int twice = 0; twice < 2; twice++) {
+        add_product(maker, ESTIMATE_I, of, (struct product_size){ queries, sequence, size, heads, number, number });
+        add_product(maker, ESTIMATE_I, of, (struct product_size){ queries, size, sequence, heads, number, number });
+    }
+    add_pass(maker, ESTIMATE_I, 3 * scores);
+    if (model->drops)
+        add_pass(maker, ESTIMATE_I, 2.5 * scores);
+    count_flops(maker, 8 * scores * size / 2);
+    if (maker->request->attention == ATTENTION_AGAIN) {
+        maker->layer->backward_workspace_bytes += tensor_bytes((model->drops ? 5 : 2) * scores);
+        return;
+    }
+    keep(maker, scores);
+    if (model->drops) {
+        keep(maker, scores);
+        keep_mask(maker, scores);
+    }
+}
+
+// Keys and values go around the ring of the context group while attention is computed on what is there.
+static void add_context_ring(struct layer_maker *maker)
+{
+    const double ranks = (double)maker->request->context;
+    if (ranks <= 1)
+        return;
+    const struct transformer *model = maker->model;
+    const double size = (double)(model->head_size + model->value_size) / 2;
+    const double bytes = 2 * maker->tokens * ranks * kv_heads_here(maker) * size * maker->number;
+    const struct group group = { ranks, maker->tensor };
+    for (int i = ESTIMATE_F; i <= ESTIMATE_I; i++) {
+        struct phase_estimate *phase = phase_of(maker, i);
+        const double ring = collective_ns(maker->device, ALL_GATHER, (i == ESTIMATE_F ? 1 : 2) * bytes, group);
+        const double exposed = fmax(ring / ranks, ring - phase->attention_ns * (ranks - 1) / ranks);
+        phase->communication_ns += exposed;
+        phase->hidden_ns += ring - exposed;
+        phase->launches += 2 * (ranks - 1);
+    }
+}
+
+static void add_latent_products(struct layer_maker *maker, double queries)
+{
+    const struct transformer *model = maker->model;
+    const double hidden = (double)model->hidden, values = (double)model->value_rank;
+    const double narrow = values + (double)model->rope_size, tokens = maker->tokens;
+    if (model->query_rank > 0) {
+        add_linear(maker, tokens, hidden, (double)model->query_rank, 1);
+        add_pass(maker, ESTIMATE_F, 2 * tokens * (double)model->query_rank);
+        add_pass(maker, ESTIMATE_I, 3 * tokens * (double)model->query_rank);
+        add_linear(maker, tokens, (double)model->query_rank, queries, 1);
+        keep(maker, 2 * tokens * (double)model->query_rank);
+    } else {
+        add_linear(maker, tokens, hidden, queries, 1);
+    }
+    const double both = heads_here(maker) * (double)(model->nope_size + model->value_size);
+    add_linear(maker, tokens, hidden, narrow, 1);
+    add_pass(maker, ESTIMATE_F, 2 * tokens * values);
+    add_pass(maker, ESTIMATE_I, 3 * tokens * values);
+    add_linear(maker, tokens, values, both, 1);
+    add_pass(maker, ESTIMATE_F, 2 * tokens * (both + queries));  // heads put together of their two parts
+    add_pass(maker, ESTIMATE_I, 2 * tokens * (both + queries));
+    keep(maker, tokens * (values + narrow));
+}
+
+static uint64_t attention_share(const struct layer_maker *maker)
+{
+    const struct transformer *model = maker->model;
+    const double hidden = (double)model->hidden, size = (double)model->head_size;
+    const double norm = (model->has_layer_norm ? 2 : 1) * hidden;
+    if (model->is_latent)
+        return part_of((double)transformer_attention_parameters(model), maker->tensor);
+    const double out = heads_here(maker) * size, all = out + 2 * kv_heads_here(maker) * size;
+    return (uint64_t)(norm + hidden * (all + out) + (model->attention_biases ? all : 0)
+                      + (model->output_bias ? hidden : 0) + (model->normed_heads ? 2 * size : 0));
+}
+
+void make_attention(struct layer_maker *maker)
+{
+    const struct transformer *model = maker->model;
+    const double hidden = (double)model->hidden, tokens = maker->tokens;
+    const double queries = heads_here(maker) * (double)model->head_size;
+    const double keys = model->is_latent ? queries : kv_heads_here(maker) * (double)model->head_size;
+    const double values = heads_here(maker) * (double)model->value_size;
+    const double kept_values = model->is_latent ? values : keys;
+    set_output(maker);
+    add_norm(maker);
+    enter_split(maker);
+    if (model->is_latent)
+        add_latent_products(maker, queries);
+    else
+        add_linear(maker, tokens, hidden, queries + 2 * keys, 1);
+    if (model->attention_biases)
+        add_bias_gradient(maker, tokens * (queries + 2 * keys));
+    for (int i = ESTIMATE_F; i <= ESTIMATE_I; i++) {
+        if (model->is_rotary)
+            add_pass(maker, i, 2 * tokens * (queries + keys));
+        if (model->normed_heads)
+            add_small_pass(maker, i, 2 * tokens * (queries + keys));
+    }
+    if (maker->request->attention == ATTENTION_FUSED)
+        add_fused_attention(maker);
+    else
+        add_plain_attention(maker);
+    add_linear(maker, tokens, values, hidden, 1);
+    leave_split(maker);
+    hide_exchanges(maker);
+    add_context_ring(maker);
+    add_residual(maker);
+    if (model->output_bias)
+        add_bias_gradient(maker, maker->local_tokens * hidden);
+
+    keep(maker, maker->local_tokens * hidden);
+    keep(maker, tokens * queries);
+    keep(maker, tokens * keys);
+    keep(maker, tokens * kept_values);
+    keep(maker, tokens * values);
+    keep_mask(maker, maker->local_tokens * hidden);
+    hold(maker, tokens * (queries + keys + kept_values));
+    maker->layer->parameters = attention_share(maker);
+}
+
+// --- MLP ----------------------------------------------------------------------
+
+static void add_activation(struct layer_maker *maker, double numbers)
+{
+    const double in = maker->model->is_gated ? 2 : 1;
+    add_pass(maker, ESTIMATE_F, (in + 1) * numbers);
+    add_pass(maker, ESTIMATE_I, (2 * in + 1) * numbers);
+}
+
+// Up, activation, down, for `count` MLPs of so many tokens each.
+static void add_mlp(struct layer_maker *maker, double tokens, double ffn, double count)
+{
+    const double hidden = (double)maker->model->hidden, ups = maker->model->is_gated ? 2 : 1;
+    add_linear(maker, tokens, hidden, ups * ffn, count);
+    add_activation(maker, tokens * ffn * count);
+    add_linear(maker, tokens, ffn, hidden, count);
+    keep(maker, ups * tokens * ffn * count);
+    keep(maker, tokens * ffn * count);
+    hold(maker, ups * tokens * ffn * count);
+}
+
+void make_mlp(struct layer_maker *maker)
+{
+    const struct transformer *model = maker->model;
+    const double hidden = (double)model->hidden, ffn = (double)model->ffn / maker->tensor;
+    const double ups = model->is_gated ? 2 : 1;
+    set_output(maker);
+    add_norm(maker);
+    enter_split(maker);
+    add_mlp(maker, maker->tokens, ffn, 1);
+    leave_split(maker);
+    hide_exchanges(maker);
+    add_residual(maker);
+    if (model->mlp_biases)
+        add_bias_gradient(maker, maker->local_tokens * hidden);  // the other one is added up with the activation's
+    keep(maker, maker->local_tokens * hidden);
+    keep_mask(maker, maker->local_tokens * hidden);
+    const double norm = (model->has_layer_norm ? 2 : 1) * hidden;
+    maker->layer->parameters =
+        (uint64_t)(norm + (ups + 1) * hidden * ffn + (model->mlp_biases ? ups * ffn + hidden : 0));
+}
+
+// --- experts ------------------------------------------------------------------
+
+// Tokens on their way to their experts, or back.
+static void add_dispatch(struct layer_maker *maker, enum estimate_phase phase, double numbers)
+{
+    const struct group group = { (double)maker->request->expert, maker->tensor };
+    struct phase_estimate *to = phase_of(maker, phase);
+    const double before = to->communication_ns;
+    add_exchange(maker, phase, ALL_TO_ALL, numbers * maker->number, group);
+    add_pass(maker, phase, 2 * numbers);  // put in the experts' order, or back in their own
+    if (!maker->request->hidden_experts)
+        return;
+    to->hidden_ns += to->communication_ns - before;
+    to->communication_ns = before;
+}
+
+static void add_router(struct layer_maker *maker)
+{
+    const struct transformer *model = maker->model;
+    const double experts = (double)model->experts;
+    enum { SMALL_KERNELS = 8 };  // the best few of each token, their weights, counts and places
+    add_linear(maker, maker->local_tokens, (double)model->hidden, experts, 1);
+    for (int i = 0; i < SMALL_KERNELS; i++) {
+        add_small_pass(maker, ESTIMATE_F, 2 * maker->local_tokens * experts);
+        add_small_pass(maker, ESTIMATE_I, maker->local_tokens * experts);
+    }
+}
+
+void make_experts(struct layer_maker *maker)
+{
+    const struct transformer *model = maker->model;
+    const double hidden = (double)model->hidden, ranks = (double)maker->request->expert;
+    const double sent = maker->local_tokens * (double)model->chosen;  // as many come back, where experts are even
+    const double here = (double)model->experts / ranks;
+    set_output(maker);
+    add_norm(maker);
+    add_router(maker);
+    if (model->shared_ffn > 0) {
+        enter_split(maker);
+        add_mlp(maker, maker->tokens, (double)model->shared_ffn / maker->tensor, 1);
+        leave_split(maker);
+    }
+    hide_exchanges(maker);
+    add_dispatch(maker, ESTIMATE_F, sent * hidden);
+    add_mlp(maker, sent / here, (double)model->expert_ffn, here);
+    add_dispatch(maker, ESTIMATE_F, sent * hidden);
+    add_dispatch(maker, ESTIMATE_I, sent * hidden);
+    add_dispatch(maker, ESTIMATE_I, sent * hidden);
+    add_residual(maker);
+    keep(maker, maker->local_tokens * hidden);
+    keep(maker, 2 * sent * hidden);  // what the experts have read, and what they have said
+    maker->layer->saved_bytes += tensor_bytes(4 * maker->local_tokens * (double)(2 * model->experts + model->chosen));
+
+    maker->layer->expert_parameters = transformer_experts_parameters(model) / maker->request->expert;
+    const double shared = (double)(transformer_mlp_parameters(model) - (model->has_layer_norm ? 2 : 1) * model->hidden);
+    const double split = model->shared_ffn > 0 ? shared * (double)model->shared_ffn / (double)model->ffn : 0;
+    maker->layer->parameters = transformer_router_parameters(model) + maker->layer->expert_parameters
+        - (uint64_t)(split * (1 - 1 / maker->tensor));
+}
+
+// --- head ---------------------------------------------------------------------
+
+void make_head(struct layer_maker *maker)
+{
+    const struct transformer *model = maker->model;
+    const double hidden = (double)model->hidden, words = ceil((double)model->vocabulary / maker->tensor);
+    const double tokens = maker->tokens, number = maker->number, logits = tokens * words;
+    const struct rated_product *of = maker->head_products;
+    set_output(maker);
+    maker->layer->output_bytes = maker->layer->held_for_weight_bytes = 0;
+    add_norm(maker);
+    enter_split(maker);
+    add_product(maker, ESTIMATE_F, of, (struct product_size){ tokens, words, hidden, 1, number, number });
+    add_product(maker, ESTIMATE_I, of, (struct product_size){ tokens, hidden, words, 1, number, number });
+    add_product(maker, ESTIMATE_W, of, (struct product_size){ words, hidden, tokens, 1, number, 8 });
+    count_flops(maker, 2 * tokens * words * hidden);
+    hide_exchanges(maker);
+    // In fp32: widened, the largest of each token, less that, its exponent, their sum; then divided.
+    const double wide = 4 / number;
+    add_pass(maker, ESTIMATE_F, logits * (1 + wide));
+    add_pass(maker, ESTIMATE_F, logits * wide);
+    add_small_pass(maker, ESTIMATE_F, logits * 2 * wide);
+    add_small_pass(maker, ESTIMATE_F, logits * 2 * wide);
+    add_small_pass(maker, ESTIMATE_F, logits * wide);
+    add_pass(maker, ESTIMATE_I, logits * 2 * wide);
+    add_pass(maker, ESTIMATE_I, logits * (1 + wide));
+    for (int i = 0; i < 3; i++)
+        add_exchange(maker, ESTIMATE_F, ALL_REDUCE, 4 * tokens, tensor_group(maker));
+    keep(maker, maker->local_tokens * hidden);
+    maker->layer->saved_bytes += tensor_bytes(4 * logits);
+    maker->layer->held_for_weight_bytes = tensor_bytes(number * logits);
+    maker->layer->workspace_bytes += tensor_bytes(number * logits);
+    maker->layer->backward_workspace_bytes += tensor_bytes(number * logits);
+    const uint64_t norm = (model->has_layer_norm ? 2 : 1) * model->hidden;
+    maker->layer->parameters = norm + (model->is_tied ? 0 : (uint64_t)words * model->hidden);
+}

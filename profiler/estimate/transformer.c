@@ -1,0 +1,334 @@
+#include "profiler/estimate/transformer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/json.h"
+
+// With these no count of parameters passes 2^62; one that passes MOST_PARAMETERS is refused.
+enum { MOST_SIZE = 1 << 18, MOST_WORDS = 1 << 24, MOST_POSITIONS = 1 << 26, MOST_EXPERTS = 1 << 12 };
+static const uint64_t MOST_PARAMETERS = (uint64_t)1 << 46;
+
+// --- fields -------------------------------------------------------------------
+
+// Other tools write null where they leave something out.
+static bool has(struct json *root, const char *key)
+{
+    struct json value;
+    return json_has(root, key) && json_find(root, key, &value) && json_kind(&value) != JSON_NULL;
+}
+
+static uint64_t size(struct json *root, const char *key)
+{
+    return json_u64(root, key, 1, MOST_SIZE);
+}
+
+static uint64_t size_or(struct json *root, const char *key, uint64_t other)
+{
+    return has(root, key) ? size(root, key) : other;
+}
+
+// Whether one of these rates of dropout is above 0.
+static bool is_dropped(struct json *root, const char *key, bool other)
+{
+    return has(root, key) ? json_fraction(root, key) > 0 : other;
+}
+
+static bool flag_or(struct json *root, const char *key, bool other)
+{
+    return has(root, key) ? json_bool(root, key) : other;
+}
+
+// --- families -----------------------------------------------------------------
+
+static void read_gpt2(struct json *root, struct transformer *model)
+{
+    model->layers = json_u64(root, "n_layer", 1, TRANSFORMER_MOST_LAYERS);
+    model->hidden = size(root, "n_embd");
+    model->heads = model->kv_heads = size(root, "n_head");
+    model->ffn = size_or(root, "n_inner", 4 * model->hidden);
+    model->positions = model->longest = json_u64(root, "n_positions", 1, MOST_POSITIONS);
+    model->is_tied = flag_or(root, "tie_word_embeddings", true);
+    model->has_layer_norm = model->attention_biases = model->output_bias = model->mlp_biases = true;
+    model->drops = is_dropped(root, "resid_pdrop", true);
+}
+
+// What all later ones call alike.
+static void read_common(struct json *root, struct transformer *model)
+{
+    model->layers = json_u64(root, "num_hidden_layers", 1, TRANSFORMER_MOST_LAYERS);
+    model->hidden = size(root, "hidden_size");
+    model->heads = size(root, "num_attention_heads");
+    model->kv_heads = size_or(root, "num_key_value_heads", model->heads);
+    model->head_size = size_or(root, "head_dim", 0);
+    model->is_rotary = true;
+    if (has(root, "max_position_embeddings"))
+        model->longest = json_u64(root, "max_position_embeddings", 1, MOST_POSITIONS);
+    if (has(root, "sliding_window") && flag_or(root, "use_sliding_window", true))
+        model->window = json_u64(root, "sliding_window", 1, MOST_POSITIONS);
+}
+
+static void read_gpt_neox(struct json *root, struct transformer *model)
+{
+    read_common(root, model);
+    model->ffn = size(root, "intermediate_size");
+    model->is_tied = flag_or(root, "tie_word_embeddings", false);
+    model->attention_biases = model->output_bias = flag_or(root, "attention_bias", true);
+    model->has_layer_norm = model->mlp_biases = true;
+    model->drops = is_dropped(root, "hidden_dropout", false);
+}
+
+static void read_llama(struct json *root, struct transformer *model)
+{
+    read_common(root, model);
+    model->ffn = size(root, "intermediate_size");
+    model->is_gated = true;
+    model->is_tied = flag_or(root, "tie_word_embeddings", false);
+    model->attention_biases = model->output_bias = flag_or(root, "attention_bias", false);
+    model->mlp_biases = flag_or(root, "mlp_bias", false);
+}
+
+static void read_qwen2(struct json *root, struct transformer *model)
+{
+    read_llama(root, model);
+    model->attention_biases = true;
+    model->output_bias = false;
+    if (!flag_or(root, "use_sliding_window", false))
+        model->window = 0;
+}
+
+static void read_qwen3(struct json *root, struct transformer *model)
+{
+    read_llama(root, model);
+    model->head_size = size_or(root, "head_dim", 128);
+    model->normed_heads = true;
+    if (!flag_or(root, "use_sliding_window", false))
+        model->window = 0;
+}
+
+static void read_mixtral(struct json *root, struct transformer *model)
+{
+    read_llama(root, model);
+    model->experts = json_u64(root, "num_local_experts", 2, MOST_EXPERTS);
+    model->chosen = json_u64(root, "num_experts_per_tok", 1, model->experts);
+    model->expert_ffn = model->ffn;
+    model->expert_every = 1;
+}
+
+static void read_qwen_experts(struct json *root, struct transformer *model)
+{
+    model->experts = json_u64(root, "num_experts", 2, MOST_EXPERTS);
+    model->chosen = json_u64(root, "num_experts_per_tok", 1, model->experts);
+    model->expert_ffn = size(root, "moe_intermediate_size");
+    model->expert_every = has(root, "decoder_sparse_step")
+        ? json_u64(root, "decoder_sparse_step", 1, TRANSFORMER_MOST_LAYERS) : 1;
+    if (!has(root, "mlp_only_layers"))
+        return;
+    struct json list = json_array(root, "mlp_only_layers");
+    if (json_count(&list) > 0)
+        json_refuse(&list, "names layers without experts one by one, which no estimate is made for");
+}
+
+static void read_qwen2_moe(struct json *root, struct transformer *model)
+{
+    read_qwen2(root, model);
+    read_qwen_experts(root, model);
+    model->shared_ffn = size(root, "shared_expert_intermediate_size");
+    model->gated_shared = true;
+}
+
+static void read_qwen3_moe(struct json *root, struct transformer *model)
+{
+    read_qwen3(root, model);
+    read_qwen_experts(root, model);
+}
+
+static void read_latent(struct json *root, struct transformer *model)
+{
+    model->is_latent = true;
+    model->query_rank = size_or(root, "q_lora_rank", 0);
+    model->value_rank = size(root, "kv_lora_rank");
+    model->nope_size = size(root, "qk_nope_head_dim");
+    model->rope_size = size(root, "qk_rope_head_dim");
+    model->value_size = size(root, "v_head_dim");
+    model->head_size = model->nope_size + model->rope_size;
+}
+
+static void read_deepseek(struct json *root, struct transformer *model)
+{
+    read_llama(root, model);
+    read_latent(root, model);
+    model->experts = json_u64(root, "n_routed_experts", 2, MOST_EXPERTS);
+    model->chosen = json_u64(root, "num_experts_per_tok", 1, model->experts);
+    model->expert_ffn = size(root, "moe_intermediate_size");
+    if (has(root, "n_shared_experts"))
+        model->shared_ffn = json_u64(root, "n_shared_experts", 0, 64) * model->expert_ffn;
+    if (has(root, "first_k_dense_replace"))
+        model->dense_layers = json_u64(root, "first_k_dense_replace", 0, model->layers);
+    model->expert_every = has(root, "moe_layer_freq") ? json_u64(root, "moe_layer_freq", 1, model->layers) : 1;
+    model->corrected_router = strcmp(model->name, "deepseek_v3") == 0;
+}
+
+// --- the file -----------------------------------------------------------------
+
+static const struct family {
+    const char *name;
+    void (*read)(struct json *root, struct transformer *model);
+} families[] = {
+    { "llama", read_llama },         { "mistral", read_llama },           { "qwen2", read_qwen2 },
+    { "qwen3", read_qwen3 },         { "gpt2", read_gpt2 },               { "gpt_neox", read_gpt_neox },
+    { "mixtral", read_mixtral },     { "qwen2_moe", read_qwen2_moe },     { "qwen3_moe", read_qwen3_moe },
+    { "deepseek_v2", read_deepseek }, { "deepseek_v3", read_deepseek },
+};
+enum { FAMILIES = sizeof families / sizeof families[0] };
+
+static const struct family *find_family(const struct json *root, const char *name)
+{
+    char known[200] = "";
+    for (size_t i = 0; i < FAMILIES; i++) {
+        if (strcmp(families[i].name, name) == 0)
+            return &families[i];
+        snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", i ? ", " : "", families[i].name);
+    }
+    json_refuse_key(root, "model_type", "\"%.40s\" is none of those that are estimated: %s", name, known);
+    return NULL;
+}
+
+static void check(const struct json *root, struct transformer *model)
+{
+    if (model->head_size == 0 && model->heads > 0) {
+        if (model->hidden % model->heads != 0)
+            json_refuse(root, "its %llu heads do not divide its hidden size of %llu",
+                        (unsigned long long)model->heads, (unsigned long long)model->hidden);
+        model->head_size = model->hidden / model->heads;
+    }
+    if (model->kv_heads > 0 && model->heads % model->kv_heads != 0)
+        json_refuse(root, "its %llu heads of keys and values do not divide its %llu heads",
+                    (unsigned long long)model->kv_heads, (unsigned long long)model->heads);
+    if (!model->is_latent) {
+        model->nope_size = model->head_size;
+        model->value_size = model->head_size;
+    }
+}
+
+static bool read(struct json_document *document, struct transformer *model, struct error *error)
+{
+    struct json root = json_root(document);
+    *model = (struct transformer){ 0 };
+    json_string_into(&root, "model_type", model->name, sizeof model->name);
+    if (!json_ok(document, error))
+        return false;
+    const struct family *family = find_family(&root, model->name);
+    if (!family)
+        return json_ok(document, error);
+    model->vocabulary = json_u64(&root, "vocab_size", 1, MOST_WORDS);
+    family->read(&root, model);
+    if (!json_ok(document, error))
+        return false;
+    check(&root, model);
+    if (transformer_parameters(model) > MOST_PARAMETERS)
+        json_refuse(&root, "says a model of more than 7 * 10^13 parameters");
+    return json_ok(document, error);
+}
+
+bool transformer_read(const char *text, size_t length, const char *name, struct transformer *transformer,
+                      struct error *error)
+{
+    struct json_document *document = json_parse(text, length, name, error);
+    const bool good = document && read(document, transformer, error);
+    json_free(document);
+    return good;
+}
+
+bool transformer_load(const char *path, struct transformer *transformer, struct error *error)
+{
+    struct json_document *document = json_load(path, error);
+    const bool good = document && read(document, transformer, error);
+    json_free(document);
+    return good;
+}
+
+// --- parameters ---------------------------------------------------------------
+
+bool transformer_has_experts(const struct transformer *model, uint64_t layer)
+{
+    if (model->experts == 0 || layer < model->dense_layers)
+        return false;
+    // Qwen counts layers from 1, and DeepSeek from 0: they differ where not every layer has experts.
+    const uint64_t at = model->is_latent ? layer : layer + 1;
+    return at % model->expert_every == 0;
+}
+
+static uint64_t norm_of(const struct transformer *model)
+{
+    return model->has_layer_norm ? 2 * model->hidden : model->hidden;
+}
+
+uint64_t transformer_embedding_parameters(const struct transformer *model)
+{
+    return (model->vocabulary + model->positions) * model->hidden;
+}
+
+static uint64_t latent_parameters(const struct transformer *model)
+{
+    const uint64_t queries = model->heads * model->head_size;
+    const uint64_t query = model->query_rank > 0
+        ? model->hidden * model->query_rank + model->query_rank + model->query_rank * queries
+        : model->hidden * queries;
+    const uint64_t values = model->value_rank * model->heads * (model->nope_size + model->value_size);
+    return query + model->hidden * (model->value_rank + model->rope_size) + model->value_rank + values
+        + model->heads * model->value_size * model->hidden;
+}
+
+uint64_t transformer_attention_parameters(const struct transformer *model)
+{
+    if (model->is_latent)
+        return norm_of(model) + latent_parameters(model);
+    const uint64_t queries = model->heads * model->head_size, all = queries + 2 * model->kv_heads * model->head_size;
+    uint64_t parameters = norm_of(model) + all * model->hidden + queries * model->hidden;
+    parameters += model->attention_biases ? all : 0;
+    parameters += model->output_bias ? model->hidden : 0;
+    return parameters + (model->normed_heads ? 2 * model->head_size : 0);
+}
+
+static uint64_t mlp_matrices(const struct transformer *model, uint64_t ffn)
+{
+    return (model->is_gated ? 3 : 2) * model->hidden * ffn;
+}
+
+uint64_t transformer_mlp_parameters(const struct transformer *model)
+{
+    const uint64_t ups = model->is_gated ? 2 : 1;
+    const uint64_t biases = model->mlp_biases ? ups * model->ffn + model->hidden : 0;
+    return norm_of(model) + mlp_matrices(model, model->ffn) + biases;
+}
+
+uint64_t transformer_experts_parameters(const struct transformer *model)
+{
+    return model->experts * mlp_matrices(model, model->expert_ffn);
+}
+
+uint64_t transformer_router_parameters(const struct transformer *model)
+{
+    uint64_t parameters = norm_of(model) + model->hidden * model->experts + mlp_matrices(model, model->shared_ffn);
+    parameters += model->corrected_router ? model->experts : 0;
+    return parameters + (model->gated_shared ? model->hidden : 0);
+}
+
+uint64_t transformer_head_parameters(const struct transformer *model)
+{
+    return norm_of(model) + (model->is_tied ? 0 : model->vocabulary * model->hidden);
+}
+
+uint64_t transformer_parameters(const struct transformer *model)
+{
+    uint64_t sum = transformer_embedding_parameters(model) + transformer_head_parameters(model);
+    for (uint64_t i = 0; i < model->layers; i++) {
+        sum += transformer_attention_parameters(model);
+        sum += transformer_has_experts(model, i)
+            ? transformer_experts_parameters(model) + transformer_router_parameters(model)
+            : transformer_mlp_parameters(model);
+    }
+    return sum;
+}

@@ -1,0 +1,54 @@
+// What a transformer is made of, by Hugging Face's config.json: enough of it to count its parameters and to know every
+// product that its training takes.
+#ifndef PROFILER_ESTIMATE_TRANSFORMER_H
+#define PROFILER_ESTIMATE_TRANSFORMER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+
+enum { TRANSFORMER_MOST_LAYERS = 4096, TRANSFORMER_NAME = 64 };
+
+struct transformer {
+    char name[TRANSFORMER_NAME];  // the family, as the file says: "llama"
+    uint64_t layers, hidden, heads, kv_heads, head_size;
+    uint64_t ffn;         // of the dense layers
+    uint64_t vocabulary;
+    uint64_t positions;   // learned ones; 0: none
+    uint64_t longest;     // sequence that the file says, or 0
+    uint64_t window;      // of attention; 0: all that came before
+    bool is_gated;        // the MLP has a gate beside its way up
+    bool is_tied;         // the head reads the embedding's table
+    bool has_layer_norm;  // with a bias; else RMS norms
+    bool drops;           // what it adds to the residual, and attention, pass a dropout
+    bool is_rotary;
+    bool attention_biases, output_bias, mlp_biases;
+    bool normed_heads;    // queries and keys have norms of a head's size
+    // Experts: every `expert_every`th layer from `dense_layers` on has them instead of an MLP.
+    uint64_t experts, chosen, expert_ffn, shared_ffn, dense_layers, expert_every;
+    bool gated_shared;     // the shared expert is weighed by a product of its own
+    bool corrected_router;  // a bias per expert
+    // Latent attention: queries and keys of nope + rope, values of their own size.
+    bool is_latent;
+    uint64_t query_rank, value_rank, nope_size, rope_size, value_size;
+};
+
+// False with a sentence that names the field: "config.json: num_hidden_layers: is missing".
+bool transformer_load(const char *path, struct transformer *transformer, struct error *error);
+bool transformer_read(const char *text, size_t length, const char *name, struct transformer *transformer,
+                      struct error *error);
+
+bool transformer_has_experts(const struct transformer *transformer, uint64_t layer);
+
+// Numbers that are trained, of each part and of all of it.
+uint64_t transformer_embedding_parameters(const struct transformer *transformer);
+uint64_t transformer_attention_parameters(const struct transformer *transformer);  // with the norm in front
+uint64_t transformer_mlp_parameters(const struct transformer *transformer);        // likewise
+uint64_t transformer_experts_parameters(const struct transformer *transformer);    // of all experts, and nothing else
+uint64_t transformer_router_parameters(const struct transformer *transformer);  // beside: norm, router, shared ones
+uint64_t transformer_head_parameters(const struct transformer *transformer);       // none of its own where it is tied
+uint64_t transformer_parameters(const struct transformer *transformer);
+
+#endif

@@ -1,0 +1,23 @@
+# A configuration of Hugging Face becomes a profile that the planner takes; what cannot be is a sentence.
+cat > config.json <<'END'
+{"model_type": "llama", "num_hidden_layers": 4, "hidden_size": 4096, "num_attention_heads": 32,
+ "num_key_value_heads": 8, "intermediate_size": 14336, "vocab_size": 128256, "max_position_embeddings": 8192}
+END
+exec 2>&1
+weir estimate config.json --device h100-sxm --tensor 2 --sequence-parallel -o profile.json && echo "made"
+weir estimate config.json --device h100-sxm --tensor 2 --sequence-parallel -o - | cmp - profile.json && echo "the same"
+weir partition profile.json --cluster '2 devices, 80GiB, 450GB/s 5us' --schedule 1f1b --micro-batches 8 \
+    --optimizer adamw-master --json -o plan.json > /dev/null && weir check plan.json --profile profile.json | tail -1
+weir estimate config.json --device h100-sxm --tensor 2 --sequence-parallel --explain | sed 's/[0-9.]* [num]*s/T/g' | head -1
+weir estimate config.json --device h100-sxm --json | grep -c '"kind"'
+cp config.json other.json
+sed -i 's/"llama"/"gpt9"/' other.json
+weir estimate other.json --device h100-sxm; echo "exit $?"
+weir estimate config.json --device h101; echo "exit $?"
+weir estimate config.json --device none.json; echo "exit $?"
+weir estimate config.json --device h100-sxm --tensor 3; echo "exit $?"
+weir estimate config.json --device h100-sxm --expert 2; echo "exit $?"
+weir estimate config.json --device a100-80 --products fp8; echo "exit $?"
+weir estimate config.json --device a100-80 --dtype int8; echo "exit $?"
+weir estimate config.json | head -1
+weir estimate --list; echo "exit $?"

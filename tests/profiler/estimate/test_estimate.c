@@ -1,0 +1,177 @@
+#include "profiler/estimate/estimate.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/test.h"
+
+// GPT-3 of 175 billion parameters, as Korthikanti et al. have it.
+static const char gpt3[] = "{\"model_type\": \"gpt2\", \"n_layer\": 96, \"n_embd\": 12288, \"n_head\": 96,"
+                           " \"n_positions\": 2048, \"vocab_size\": 51200}";
+static const char mixtral[] =
+    "{\"model_type\": \"mixtral\", \"num_hidden_layers\": 32, \"hidden_size\": 4096, \"num_attention_heads\": 32,"
+    " \"num_key_value_heads\": 8, \"intermediate_size\": 14336, \"vocab_size\": 32000, \"num_local_experts\": 8,"
+    " \"num_experts_per_tok\": 2, \"max_position_embeddings\": 4096}";
+
+static bool try_to_estimate(const char *config, struct estimate_request request, struct estimate *estimate,
+                            struct error *error)
+{
+    struct transformer model;
+    struct rated_device device;
+    assert_true(transformer_read(config, strlen(config), "config.json", &model, error));
+    assert_true(rated_device_load("a100-80", &device, error));
+    return estimate_model(&model, &device, &request, estimate, error);
+}
+
+static struct estimate *estimate(const char *config, struct estimate_request request)
+{
+    struct error error = { 0 };
+    struct estimate *made = malloc(sizeof *made);
+    assert_non_null(made);
+    if (!try_to_estimate(config, request, made, &error))
+        fail_msg("%s", error.text);
+    return made;
+}
+
+// What one block keeps: its two inputs, and what its two layers save.
+static double kept_by_block(enum attention_how attention, uint64_t tensor, bool sequence_parallel)
+{
+    struct estimate_request request = estimate_usual();
+    request.dtype = "fp16";
+    request.attention = attention;
+    request.tensor = tensor;
+    request.sequence_parallel = sequence_parallel;
+    struct estimate *made = estimate(gpt3, request);
+    const struct layer_estimate *of = made->parts;
+    const uint64_t kept = of[PART_EMBEDDING].output_bytes + of[PART_ATTENTION].saved_bytes
+        + of[PART_ATTENTION].output_bytes + of[PART_MLP].saved_bytes;
+    free(made);
+    return (double)kept;
+}
+
+static void activations_are_those_of_korthikanti(void **state)
+{
+    (void)state;
+    const double s = 2048, b = 1, h = 12288, a = 96, t = 8, sbh = s * b * h;
+    assert_true(kept_by_block(ATTENTION_PLAIN, 1, false) == sbh * (34 + 5 * a * s / h));
+    assert_true(kept_by_block(ATTENTION_PLAIN, 8, false) == sbh * (10 + 24 / t + 5 * a * s / (h * t)));
+    assert_true(kept_by_block(ATTENTION_PLAIN, 8, true) == sbh * (34 / t + 5 * a * s / (h * t)));
+    assert_true(kept_by_block(ATTENTION_AGAIN, 8, false) == sbh * (10 + 24 / t));
+    assert_true(kept_by_block(ATTENTION_AGAIN, 8, true) == sbh * 34 / t);
+    // A fused kernel keeps one number of 4 bytes for each row of scores.
+    assert_true(kept_by_block(ATTENTION_FUSED, 8, true) == sbh * 34 / t + 4 * s * b * a / t);
+}
+
+static void flops_are_those_of_the_formula(void **state)
+{
+    (void)state;
+    struct estimate_request request = estimate_usual();
+    request.dtype = "fp16";
+    request.attention = ATTENTION_PLAIN;
+    struct estimate *made = estimate(gpt3, request);
+    const double s = 2048, h = 12288;
+    const double flops = (double)(made->parts[PART_ATTENTION].flops + made->parts[PART_MLP].flops);
+    assert_true(flops == 24 * s * h * h + 4 * s * s * h);
+    free(made);
+}
+
+static void shares_of_all_devices_are_the_whole(void **state)
+{
+    (void)state;
+    for (uint64_t tensor = 1; tensor <= 8; tensor *= 2)
+        for (uint64_t expert = 1; expert <= tensor; expert *= 2) {
+            struct estimate_request request = estimate_usual();
+            request.tensor = tensor;
+            request.expert = expert;
+            struct estimate *made = estimate(mixtral, request);
+            const struct layer_estimate *experts = &made->parts[PART_EXPERTS];
+            assert_int_equal(experts->expert_parameters * expert, transformer_experts_parameters(&made->model));
+            const uint64_t norm = made->model.hidden;
+            const uint64_t whole = transformer_attention_parameters(&made->model) - norm;
+            assert_int_equal((made->parts[PART_ATTENTION].parameters - norm) * tensor, whole);
+            free(made);
+        }
+}
+
+static void more_devices_take_less_each_and_talk_more(void **state)
+{
+    (void)state;
+    double products = INFINITY, messages = -1;
+    for (uint64_t tensor = 1; tensor <= 8; tensor *= 2) {
+        struct estimate_request request = estimate_usual();
+        request.tensor = tensor;
+        request.overlap = OVERLAP_NOTHING;
+        struct estimate *made = estimate(gpt3, request);
+        const struct phase_estimate *forward = &made->parts[PART_MLP].phases[ESTIMATE_F];
+        assert_true(forward->products_ns < products && forward->communication_ns > messages);
+        products = forward->products_ns;
+        messages = forward->communication_ns;
+        free(made);
+    }
+}
+
+static void the_profile_is_one_that_others_read(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    struct estimate *made = estimate(gpt3, estimate_usual());
+    struct profile *profile = estimate_profile(made, &error);
+    assert_good(profile, error);
+    struct text text = { 0 };
+    profile_write(profile, &text);
+    struct profile *again = profile_read(text.data, text.length, "again", &error);
+    assert_good(again, error);
+    assert_string_equal(again->hash, profile->hash);
+    assert_int_equal(again->layer_count, 2 * 96 + 2);
+    assert_int_equal(again->source.how, PROFILE_ESTIMATED);
+    assert_int_equal(again->lent_count, 1);
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < again->layer_count; i++)
+        bytes += again->layers[i].parameter_bytes;
+    assert_int_equal(bytes, 2 * transformer_parameters(&made->model));
+    text_clear(&text);
+    profile_free(again);
+    profile_free(profile);
+    free(made);
+}
+
+static void refuses(const char *config, struct estimate_request request, const char *sentence)
+{
+    struct error error = { 0 };
+    struct estimate made;
+    assert_false(try_to_estimate(config, request, &made, &error));
+    assert_string_equal(error.text, sentence);
+}
+
+static void what_does_not_divide_is_refused(void **state)
+{
+    (void)state;
+    struct estimate_request request = estimate_usual();
+    request.tensor = 7;
+    refuses(gpt3, request, "the tensor degree of 7 does not divide the heads (96)");
+    request = estimate_usual();
+    request.context = 3;
+    refuses(gpt3, request, "the context degree of 3 does not divide the sequence (2048)");
+    request = estimate_usual();
+    request.expert = 8;
+    refuses(gpt3, request, "an expert degree of 8 is for models with experts, and gpt2 has none");
+    refuses(mixtral, request,
+            "the expert degree of 8 does not divide the devices of a stage, tensor x context x data of them (1)");
+    request = estimate_usual();
+    request.products = "fp8";
+    refuses(gpt3, request, "a100-80 has no products of fp8 (it has fp16, bf16, fp32, tf32)");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(activations_are_those_of_korthikanti),
+        cmocka_unit_test(flops_are_those_of_the_formula),
+        cmocka_unit_test(shares_of_all_devices_are_the_whole),
+        cmocka_unit_test(more_devices_take_less_each_and_talk_more),
+        cmocka_unit_test(the_profile_is_one_that_others_read),
+        cmocka_unit_test(what_does_not_divide_is_refused),
+    };
+    return cmocka_run_group_tests_name("estimate", tests, NULL, NULL);
+}

@@ -1,0 +1,67 @@
+#include "profiler/estimate/kernel_times.h"
+
+#include "tests/test.h"
+
+// Numbers that can be multiplied in the head: 10 multiprocessors that do a tile of depth 1000 in 32768 ns.
+static const struct rated_device device = {
+    .memory_bytes_per_second = 1000000000,
+    .memory_permille = 500,
+    .multiprocessors = 10,
+    .kernel_ns = 7,
+    .sustained_permille = 1000,
+    .levels = { { 4, 100, 1000000000, 500 }, { 8, 1000, 1000000000, 100 } },
+    .level_count = 2,
+};
+static const struct rated_product product = {
+    .gigaflops = 10000, .permille = 1000, .wave_permille = 500, .kernel_ns = 3,
+};
+
+static double product_of(double m, double n, double count)
+{
+    return product_ns(&device, &product, &(struct product_size){ m, n, 1000, count, 0, 0 });
+}
+
+static void products_go_by_waves_of_tiles(void **state)
+{
+    (void)state;
+    assert_true(product_of(1280, 128, 1) == 3 + 32768);       // 10 tiles: one wave
+    assert_true(product_of(128, 128, 1) == 3 + 32768);        // a single tile takes no less
+    assert_true(product_of(1280, 256, 1) == 3 + 2 * 32768);
+    assert_true(product_of(1920, 128, 1) == 3 + 1.75 * 32768);  // of the empty half of the second wave half is lost
+    assert_true(product_of(128, 128, 20) == 3 + 2 * 32768);
+}
+
+static void thin_products_go_by_their_bytes(void **state)
+{
+    (void)state;
+    // (128 + 128) x 1000 numbers read and 128 x 128 written, of 2 bytes each, at half a byte per ns.
+    assert_true(product_ns(&device, &product, &(struct product_size){ 128, 128, 1000, 1, 2, 2 })
+                == 3 + 2 * 2 * (256000.0 + 16384));
+    assert_true(pass_ns(&device, 1000) == 7 + 2000);
+}
+
+static void collectives_take_as_long_as_the_slowest_level(void **state)
+{
+    (void)state;
+    const double bytes = 8000;
+    assert_true(collective_ns(&device, ALL_GATHER, bytes, (struct group){ 1, 1 }) == 0);
+    // Each of 4 lacks 6000 bytes, at half a byte per ns, in log2(4) steps.
+    assert_true(collective_ns(&device, ALL_GATHER, bytes, (struct group){ 4, 1 }) == 2 * 100 + 12000);
+    assert_true(collective_ns(&device, ALL_REDUCE, bytes, (struct group){ 4, 1 }) == 2 * (2 * 100 + 12000));
+    // Two groups of 4: each lacks the other's 4000, a quarter of it over each device's own link, a tenth as fast.
+    assert_true(collective_ns(&device, ALL_GATHER, bytes, (struct group){ 8, 1 }) == 200 + 1000 + 12000);
+    // Two that are 4 apart have one link each.
+    assert_true(collective_ns(&device, ALL_GATHER, bytes, (struct group){ 2, 4 }) == 1000 + 40000);
+    // Of what each of 8 sends, half leaves the group, by its own link.
+    assert_true(collective_ns(&device, ALL_TO_ALL, bytes, (struct group){ 8, 1 }) == 200 + 1000 + 40000);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(products_go_by_waves_of_tiles),
+        cmocka_unit_test(thin_products_go_by_their_bytes),
+        cmocka_unit_test(collectives_take_as_long_as_the_slowest_level),
+    };
+    return cmocka_run_group_tests_name("kernel_times", tests, NULL, NULL);
+}

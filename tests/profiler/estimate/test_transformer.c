@@ -1,0 +1,121 @@
+#include "profiler/estimate/transformer.h"
+
+#include <string.h>
+
+#include "tests/test.h"
+
+// The configurations as they are published, less what no estimate reads; counted by whoever published them.
+static const struct published {
+    const char *name, *config;
+    uint64_t parameters;
+} published[] = {
+    { "GPT-2", "{\"model_type\": \"gpt2\", \"n_layer\": 12, \"n_embd\": 768, \"n_head\": 12, \"n_positions\": 1024,"
+               " \"vocab_size\": 50257}", 124439808 },
+    { "GPT-2 XL", "{\"model_type\": \"gpt2\", \"n_layer\": 48, \"n_embd\": 1600, \"n_head\": 25, \"n_positions\": 1024,"
+                  " \"vocab_size\": 50257, \"n_inner\": null}", 1557611200 },
+    { "Llama 2 7B", "{\"model_type\": \"llama\", \"num_hidden_layers\": 32, \"hidden_size\": 4096,"
+                    " \"num_attention_heads\": 32, \"intermediate_size\": 11008, \"vocab_size\": 32000}", 6738415616 },
+    { "Llama 3 8B", "{\"model_type\": \"llama\", \"num_hidden_layers\": 32, \"hidden_size\": 4096,"
+                    " \"num_attention_heads\": 32, \"num_key_value_heads\": 8, \"intermediate_size\": 14336,"
+                    " \"vocab_size\": 128256}", 8030261248 },
+    { "Llama 3.1 405B", "{\"model_type\": \"llama\", \"num_hidden_layers\": 126, \"hidden_size\": 16384,"
+                        " \"num_attention_heads\": 128, \"num_key_value_heads\": 8, \"intermediate_size\": 53248,"
+                        " \"vocab_size\": 128256}", 405853388800 },
+    { "Mistral 7B", "{\"model_type\": \"mistral\", \"num_hidden_layers\": 32, \"hidden_size\": 4096,"
+                    " \"num_attention_heads\": 32, \"num_key_value_heads\": 8, \"intermediate_size\": 14336,"
+                    " \"vocab_size\": 32000, \"sliding_window\": 4096}", 7241732096 },
+    { "Mixtral 8x7B", "{\"model_type\": \"mixtral\", \"num_hidden_layers\": 32, \"hidden_size\": 4096,"
+                      " \"num_attention_heads\": 32, \"num_key_value_heads\": 8, \"intermediate_size\": 14336,"
+                      " \"vocab_size\": 32000, \"num_local_experts\": 8, \"num_experts_per_tok\": 2}", 46702792704 },
+    { "Qwen2.5 7B", "{\"model_type\": \"qwen2\", \"num_hidden_layers\": 28, \"hidden_size\": 3584,"
+                    " \"num_attention_heads\": 28, \"num_key_value_heads\": 4, \"intermediate_size\": 18944,"
+                    " \"vocab_size\": 152064, \"tie_word_embeddings\": false}", 7615616512 },
+    { "Qwen2.5 0.5B", "{\"model_type\": \"qwen2\", \"num_hidden_layers\": 24, \"hidden_size\": 896,"
+                      " \"num_attention_heads\": 14, \"num_key_value_heads\": 2, \"intermediate_size\": 4864,"
+                      " \"vocab_size\": 151936, \"tie_word_embeddings\": true}", 494032768 },
+    { "Qwen3 8B", "{\"model_type\": \"qwen3\", \"num_hidden_layers\": 36, \"hidden_size\": 4096,"
+                  " \"num_attention_heads\": 32, \"num_key_value_heads\": 8, \"intermediate_size\": 12288,"
+                  " \"vocab_size\": 151936, \"head_dim\": 128}", 8190735360 },
+    { "Qwen3 30B-A3B", "{\"model_type\": \"qwen3_moe\", \"num_hidden_layers\": 48, \"hidden_size\": 2048,"
+                       " \"num_attention_heads\": 32, \"num_key_value_heads\": 4, \"intermediate_size\": 6144,"
+                       " \"vocab_size\": 151936, \"head_dim\": 128, \"num_experts\": 128, \"num_experts_per_tok\": 8,"
+                       " \"moe_intermediate_size\": 768, \"mlp_only_layers\": []}", 30532122624 },
+    { "Qwen1.5 MoE", "{\"model_type\": \"qwen2_moe\", \"num_hidden_layers\": 24, \"hidden_size\": 2048,"
+                     " \"num_attention_heads\": 16, \"num_key_value_heads\": 16, \"intermediate_size\": 5632,"
+                     " \"vocab_size\": 151936, \"num_experts\": 60, \"num_experts_per_tok\": 4,"
+                     " \"moe_intermediate_size\": 1408, \"shared_expert_intermediate_size\": 5632}", 14315784192 },
+    { "GPT-NeoX 20B", "{\"model_type\": \"gpt_neox\", \"num_hidden_layers\": 44, \"hidden_size\": 6144,"
+                      " \"num_attention_heads\": 64, \"intermediate_size\": 24576, \"vocab_size\": 50432}", 20554567680 },
+    { "DeepSeek V2 Lite", "{\"model_type\": \"deepseek_v2\", \"num_hidden_layers\": 27, \"hidden_size\": 2048,"
+                          " \"num_attention_heads\": 16, \"intermediate_size\": 10944, \"vocab_size\": 102400,"
+                          " \"q_lora_rank\": null, \"kv_lora_rank\": 512, \"qk_nope_head_dim\": 128,"
+                          " \"qk_rope_head_dim\": 64, \"v_head_dim\": 128, \"n_routed_experts\": 64,"
+                          " \"n_shared_experts\": 2, \"num_experts_per_tok\": 6, \"moe_intermediate_size\": 1408,"
+                          " \"first_k_dense_replace\": 1}", 15706484224 },
+    { "DeepSeek V3", "{\"model_type\": \"deepseek_v3\", \"num_hidden_layers\": 61, \"hidden_size\": 7168,"
+                     " \"num_attention_heads\": 128, \"intermediate_size\": 18432, \"vocab_size\": 129280,"
+                     " \"q_lora_rank\": 1536, \"kv_lora_rank\": 512, \"qk_nope_head_dim\": 128, \"qk_rope_head_dim\": 64,"
+                     " \"v_head_dim\": 128, \"n_routed_experts\": 256, \"n_shared_experts\": 1,"
+                     " \"num_experts_per_tok\": 8, \"moe_intermediate_size\": 2048, \"first_k_dense_replace\": 3}",
+      671026419200 },
+};
+
+static bool read(const char *text, struct transformer *model, struct error *error)
+{
+    return transformer_read(text, strlen(text), "config.json", model, error);
+}
+
+static void parameters_are_as_many_as_published(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof published / sizeof published[0]; i++) {
+        struct error error = { 0 };
+        struct transformer model;
+        if (!read(published[i].config, &model, &error))
+            fail_msg("%s: %s", published[i].name, error.text);
+        if (transformer_parameters(&model) != published[i].parameters)
+            fail_msg("%s: %llu, not %llu", published[i].name, (unsigned long long)transformer_parameters(&model),
+                     (unsigned long long)published[i].parameters);
+    }
+}
+
+static const struct wrong {
+    const char *config, *sentence;
+} wrong[] = {
+    { "{}", "config.json: model_type: is missing" },
+    { "{\"model_type\": \"bert\"}",
+      "config.json: model_type: \"bert\" is none of those that are estimated: llama, mistral, qwen2, qwen3, gpt2, gpt_neox,"
+      " mixtral, qwen2_moe, qwen3_moe, deepseek_v2, deepseek_v3" },
+    { "{\"model_type\": \"llama\", \"vocab_size\": 100}", "config.json: num_hidden_layers: is missing" },
+    { "{\"model_type\": \"gpt2\", \"vocab_size\": 100, \"n_layer\": 2, \"n_embd\": 64, \"n_head\": 3,"
+      " \"n_positions\": 16}", "config.json: its 3 heads do not divide its hidden size of 64" },
+    { "{\"model_type\": \"llama\", \"vocab_size\": 100, \"num_hidden_layers\": 2, \"hidden_size\": 64,"
+      " \"num_attention_heads\": 4, \"num_key_value_heads\": 3, \"intermediate_size\": 64}",
+      "config.json: its 3 heads of keys and values do not divide its 4 heads" },
+    { "{\"model_type\": \"qwen3_moe\", \"vocab_size\": 100, \"num_hidden_layers\": 2, \"hidden_size\": 64,"
+      " \"num_attention_heads\": 4, \"intermediate_size\": 64, \"num_experts\": 4, \"num_experts_per_tok\": 8,"
+      " \"moe_intermediate_size\": 64}", "config.json: num_experts_per_tok: is 8; it must be from 1 to 4" },
+    { "{\"model_type\": \"mixtral\", \"vocab_size\": 16777216, \"num_hidden_layers\": 4096, \"hidden_size\": 262144,"
+      " \"num_attention_heads\": 64, \"intermediate_size\": 262144, \"num_local_experts\": 4096,"
+      " \"num_experts_per_tok\": 1}", "config.json: says a model of more than 7 * 10^13 parameters" },
+};
+
+static void what_is_wrong_is_a_sentence_with_the_field(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        struct error error = { 0 };
+        struct transformer model;
+        assert_false(read(wrong[i].config, &model, &error));
+        assert_string_equal(error.text, wrong[i].sentence);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(parameters_are_as_many_as_published),
+        cmocka_unit_test(what_is_wrong_is_a_sentence_with_the_field),
+    };
+    return cmocka_run_group_tests_name("transformer", tests, NULL, NULL);
+}
