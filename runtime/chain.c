@@ -62,12 +62,14 @@ static void lay_out_rerun(struct chain *chain, struct rerun *rerun)
         if (l + 1 < rerun->segment.end)
             link->rerun_output = chain_take(&rerun->data, link->layer->output_bytes);
     }
+    rerun->weights = chain_take(&rerun->data, chain_segment_weights(chain, &rerun->segment));
 }
 
 static void lay_out(struct chain *chain)
 {
     uint64_t kept = 0, kept_through = 0, held = 0;
     const uint64_t parameters = chain_lay_out_weights(chain);
+    chain_lay_out_window(chain);
     for (size_t i = 0; i < chain_length(chain); i++) {
         struct placed *link = &chain->links[i];
         link->place = place_of(chain, i);
@@ -86,8 +88,8 @@ static void lay_out(struct chain *chain)
         chain->reruns[i].again = chain_take(&again, chain->reruns[i].data + output_bytes(last));
     }
     const struct stage_bytes *bytes = &chain->stage.bytes;
-    assert(parameters == bytes->weights && kept == bytes->kept && kept_through == bytes->kept_through
-           && held == bytes->held && again == bytes->again);
+    assert(parameters == (bytes->streams ? bytes->host.weights : bytes->weights) && kept == bytes->kept
+           && kept_through == bytes->kept_through && held == bytes->held && again == bytes->again);
     (void)bytes, (void)parameters, (void)again;
 }
 
@@ -159,12 +161,15 @@ static bool call(const struct placed *link, layer_function function, const struc
 
 static struct weir_pass pass_of(const struct placed *link, const struct stage_pass *pass)
 {
+    const bool has_window = pass->window_weights;
+    const struct home *place = has_window ? &link->window : &link->home;
+    void *gradients = has_window ? pass->window_gradients : pass->gradients;
     return (struct weir_pass){
         .queue = pass->queue,
         .step = pass->step,
         .micro_batch = pass->micro_batch,
-        .parameters = chain_offset(pass->weights, link->home.parameters),
-        .gradients = pass->gradients ? chain_offset(pass->gradients, link->home.gradients) : NULL,
+        .parameters = chain_offset(has_window ? pass->window_weights : pass->weights, place->parameters),
+        .gradients = gradients ? chain_offset(gradients, place->gradients) : NULL,
         .tied_parameters = link->tied ? chain_offset(pass->weights, link->tied->parameters) : NULL,
         .tied_gradients = link->tied && pass->gradients ? chain_offset(pass->gradients, link->tied->gradients) : NULL,
         .loss = pass->loss,
@@ -208,6 +213,7 @@ static bool chain_forward(void *self, const struct stage_pass *pass, struct erro
         own.saved = link->rerun ? take_end(&ends, false, round_to_256(link->layer->saved_bytes))
                                   : chain_offset(pass->kept, link->saved);
         own.workspace = scratch_of(ends);
+        chain_fetch_weights(link, pass);
         if (!call(link, link->layer->forward, &own, error))
             return false;
         input = own.output;
@@ -254,16 +260,28 @@ static const void *input_of(const struct descent *descent, size_t i)
     }
 }
 
+// A layer's pass, with its parameters brought to where it finds them.
+static struct weir_pass begin_pass(const struct descent *descent, const struct placed *link)
+{
+    struct weir_pass own = pass_of(link, descent->pass);
+    if (descent->chain->window > 0 && link->rerun)
+        own.parameters = chain_segment_parameters(descent->chain, link, descent->data);
+    else
+        chain_fetch_weights(link, descent->pass);
+    return own;
+}
+
 // Runs a segment forward again, into its data.
 static bool run_segment(const struct descent *descent, const struct segment *segment, struct ends scratch,
                         struct error *error)
 {
     const struct chain *chain = descent->chain;
+    chain_fetch_segment(chain, chain->links[segment->first - chain->first].rerun, descent->pass, descent->data);
     for (uint32_t l = segment->first; l < segment->end; l++) {
         const size_t i = l - chain->first;
         const struct placed *link = &chain->links[i];
         struct ends ends = scratch;
-        struct weir_pass own = pass_of(link, descent->pass);
+        struct weir_pass own = begin_pass(descent, link);
         own.loss = NULL;  // it was told in the first forward
         own.input = input_of(descent, i);
         own.saved = chain_offset(descent->data, link->rerun_saved);
@@ -376,7 +394,7 @@ static bool descend(struct descent *descent, size_t i, struct error *error)
     if (descent->in_workspace && gradient >= ends.low && gradient < ends.high)
         take_end(&ends, descent->at_high, descent->gradient_bytes);
 
-    struct weir_pass own = pass_of(link, descent->pass);
+    struct weir_pass own = begin_pass(descent, link);
     own.input = input_of(descent, i);
     own.saved = link->rerun ? chain_offset(descent->data, link->rerun_saved)
                               : chain_offset(descent->pass->kept, link->saved);
@@ -391,8 +409,12 @@ static bool descend(struct descent *descent, size_t i, struct error *error)
         own.input_gradient = take_end(&ends, !descent->at_high, output_bytes(below));
         in_workspace = true;
     }
+    if (descent->kind == BACKWARD_FULL)
+        chain_fetch_gradients(chain, link, descent->pass);
     if (!run_backward(descent, i, &own, ends, error))
         return false;
+    if (descent->kind == BACKWARD_FULL)
+        chain_return_gradients(chain, link, descent->pass);
 
     descent->gradient = own.input_gradient;
     descent->in_workspace = in_workspace;
@@ -438,8 +460,11 @@ static bool chain_backward_weight(void *self, const struct stage_pass *pass, str
         own.input = link->layer->input_kept == WEIR_INPUT_KEPT_NONE ? NULL : input_of(&places, i);
         own.held = chain_offset(pass->held, link->held);
         own.workspace = pass->workspace;
+        chain_fetch_weights(link, pass);
+        chain_fetch_gradients(chain, link, pass);
         if (!call(link, link->layer->backward_weight, &own, error))
             return false;
+        chain_return_gradients(chain, link, pass);
     }
     return true;
 }
@@ -492,6 +517,7 @@ static bool measure_stage(struct chain *chain, const struct weir_layer *layers, 
     if (good) {
         chain->stage.bytes =
             stage_bytes_of(profile, chain->first, chain->end, recompute, chain->rerun_count, holding);
+        chain->window = chain->stage.bytes.streams ? holding->window : 0;
         chain_find_tied(chain);
         lay_out(chain);
         good = chain_collect_shared(chain, layers, profile, error);

@@ -1,5 +1,6 @@
 // The insides of a chain, for the files that share them: chain_weights.c says where
-// parameters are, its layers' own and copies of others', and chain.c all the rest.
+// parameters are, its layers' own and copies of others', chain_window.c brings them from the host where they do not all
+// fit, and chain.c does all the rest.
 #ifndef RUNTIME_CHAIN_PARTS_H
 #define RUNTIME_CHAIN_PARTS_H
 
@@ -18,7 +19,8 @@ enum output_place {
 struct rerun {  // a segment, and the bytes of what is made again for its backward
     struct segment segment;
     uint64_t data;
-    uint64_t again;  // where that is in `again`, where it has a slot from R on
+    uint64_t again;    // where that is in `again`, where it has a slot from R on
+    uint64_t weights;  // within its data, where they are brought in for it
 };
 
 struct home {  // of a layer's parameters in this stage: its own place, or that of a copy
@@ -32,6 +34,7 @@ struct placed {  // a layer of the chain, and where its tensors are
     const struct home *tied;        // of the layer that it is tied to, or NULL
     const struct rerun *rerun;      // its segment, or NULL
     struct home home;
+    struct home window;             // its place within the window, if there is one
     uint64_t saved;                 // offsets within kept,
     uint64_t held;                  // held,
     enum output_place place;
@@ -44,6 +47,7 @@ struct chain {
     struct stage stage;
     uint32_t first, end;
     uint64_t number_bytes;  // of one of the weights
+    uint32_t window;        // layers at a time whose weights are on the device; 0: all
     struct rerun *reruns;
     size_t rerun_count;
     struct exempt *exempt;
@@ -85,6 +89,25 @@ bool chain_collect_shared(struct chain *chain, const struct weir_layer *layers, 
                           struct error *error);
 bool chain_collect_exempt(struct chain *chain, struct error *error);
 bool chain_collect_parts(struct chain *chain, const struct weir_layer *layers, struct error *error);
+
+// A window of layers. Layers stand in it in blocks of that many, so that they have places beside each other:
+//
+//     on the host     | 0 | 1 | 2 | 3 | 4 | 5 | 6 |
+//     window of three             | 3 | 4 | 5 |
+//
+// Each is brought there when it is needed, and its gradients with what was added to them before, since a sum's bits
+// depend on its order.
+void chain_lay_out_window(struct chain *chain);
+uint64_t chain_segment_weights(const struct chain *chain, const struct segment *segment);
+
+// Where there is no window, these do nothing.
+void chain_fetch_weights(const struct placed *link, const struct stage_pass *pass);
+void chain_fetch_gradients(const struct chain *chain, const struct placed *link, const struct stage_pass *pass);
+void chain_return_gradients(const struct chain *chain, const struct placed *link, const struct stage_pass *pass);
+// All of a segment's, into its data, where they stay until its backward has ended; and there those of a layer.
+void chain_fetch_segment(const struct chain *chain, const struct rerun *rerun, const struct stage_pass *pass,
+                         void *data);
+void *chain_segment_parameters(const struct chain *chain, const struct placed *link, const void *data);
 
 // Of stage_functions.
 bool chain_initialize(void *self, struct queue *queue, void *weights, struct error *error);

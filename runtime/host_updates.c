@@ -1,7 +1,5 @@
 #include "runtime/host_updates.h"
 
-#include <string.h>
-
 static bool has_any(const struct slab *slab)
 {
     for (uint32_t s = 0; s < slab->stage_count; s++)
@@ -37,7 +35,6 @@ struct host_call {
     const struct optimizer *optimizer;
     uint64_t update;
     struct optimizer_buffers buffers;
-    uint64_t state_bytes;
 };
 
 static void tell_failure(struct queue *queue, const struct host_call *call)
@@ -51,8 +48,6 @@ static void do_begin(struct queue *queue, const void *arguments)
 {
     const struct host_call *call = arguments;
     const struct optimizer_buffers *buffers = &call->buffers;
-    if (call->state_bytes > 0)
-        memset(buffers->state, 0, call->state_bytes);
     optimizer_begin(call->optimizer, call->queue, buffers->weights, buffers->state, buffers->count);
     tell_failure(queue, call);
 }
@@ -67,8 +62,7 @@ static void do_update(struct queue *queue, const void *arguments)
 static struct host_call call_of(const struct host_updates *updates, const struct optimizer *optimizer,
                                 const struct slab_stage *stage, const struct optimizer_buffers *buffers)
 {
-    struct host_call call = { .queue = updates->queue, .optimizer = optimizer, .buffers = *buffers,
-                              .state_bytes = stage->bytes.host.optimizer };
+    struct host_call call = { .queue = updates->queue, .optimizer = optimizer, .buffers = *buffers };
     call.buffers.next = stage->on_host.weights;
     call.buffers.weights = stage->on_host.weights;
     call.buffers.gradients = stage->on_host.gradients;
@@ -76,11 +70,18 @@ static struct host_call call_of(const struct host_updates *updates, const struct
     return call;
 }
 
+// What is all on the host (a window of layers) stays there.
+static void transfer(struct queue *queue, void *to, const void *from, uint64_t bytes)
+{
+    if (to != from)
+        queue_transfer(queue, to, from, bytes);
+}
+
 void host_updates_begin(const struct host_updates *updates, struct queue *queue, const struct optimizer *optimizer,
                         const struct slab_stage *stage, const void *weights, uint64_t count)
 {
     const struct host_call call = call_of(updates, optimizer, stage, &(struct optimizer_buffers){ .count = count });
-    queue_transfer(queue, stage->on_host.weights, weights, stage->bytes.host.weights);
+    transfer(queue, stage->on_host.weights, weights, stage->bytes.host.weights);
     queue_call_host(queue, do_begin, &call, sizeof call);
 }
 
@@ -89,7 +90,7 @@ void host_updates_make(const struct host_updates *updates, struct queue *queue, 
 {
     struct host_call call = call_of(updates, optimizer, stage, buffers);
     call.update = update;
-    queue_transfer(queue, stage->on_host.gradients, buffers->gradients, stage->bytes.host.gradients);
+    transfer(queue, stage->on_host.gradients, buffers->gradients, stage->bytes.host.gradients);
     queue_call_host(queue, do_update, &call, sizeof call);
-    queue_transfer(queue, buffers->next, stage->on_host.weights, stage->bytes.host.weights);
+    transfer(queue, buffers->next, stage->on_host.weights, stage->bytes.host.weights);
 }

@@ -30,6 +30,8 @@ static struct stage_pass pass_of(struct interpreter *in, struct action action, s
         .copy = local->copy,
         .weights = row_at(&memory->weights, flight->weights),
         .gradients = memory->gradients,
+        .window_weights = memory->window_weights,
+        .window_gradients = memory->window_gradients,
         .input = flights_input(flights, action),
         .output = flights_at(flights, action, SLAB_OUTPUT),
         .kept = flights_at(flights, action, SLAB_KEPT),
@@ -441,6 +443,8 @@ static bool initialize(struct interpreter *in, struct error *error)
     struct slab *slab = in->needs.slab;
     if (slab->bytes > 0)
         queue_zero(in->needs.queue, slab->memory, slab->bytes);
+    if (slab->host_bytes > 0)
+        queue_zero(in->needs.queue, slab->host_memory, slab->host_bytes);
     for (uint32_t l = 0; l < in->flights.local_count; l++) {
         const struct local *local = &in->flights.locals[l];
         void *weights = row_at(&local->memory->weights, local->ring.newest);

@@ -16,7 +16,14 @@ static void plan_rows(struct slab_stage *stage, const struct stage_bytes *bytes,
 {
     stage->bytes = *bytes;
     stage->workspace = stage_workspace(bytes, slots);
-    stage->weights = row_of(bytes->weights, slots->versions);
+    stage->window_bytes[0] = stage->window_bytes[1] = 0;
+    if (bytes->streams) {
+        stage->window_bytes[0] = bytes->weights;
+        stage->window_bytes[1] = bytes->gradients;
+        stage->bytes.weights = bytes->host.weights;
+        stage->bytes.gradients = bytes->host.gradients;
+    }
+    stage->weights = row_of(stage->bytes.weights, slots->versions);
     stage->rows[SLAB_INPUT] = row_of(bytes->input, slots->input[bytes->input_life]);
     stage->rows[SLAB_KEPT] = row_of(bytes->kept, slots->kept);
     stage->rows[SLAB_KEPT_THROUGH] = row_of(bytes->kept_through, slots->kept_through);
@@ -46,10 +53,17 @@ static uint64_t stage_host_size(const struct slab_stage *stage)
     return sum;
 }
 
+// Weights, gradients and optimizer on the device.
+static uint64_t states_size(const struct slab_stage *stage)
+{
+    const uint64_t states = stage->bytes.streams ? add_clamped(stage->window_bytes[0], stage->window_bytes[1])
+                                                 : add_clamped(row_size(&stage->weights), stage->bytes.gradients);
+    return add_clamped(states, stage->bytes.optimizer);
+}
+
 static uint64_t stage_size(const struct slab_stage *stage)
 {
-    uint64_t sum = add_clamped(add_clamped(stage->bytes.gradients, stage->bytes.optimizer),
-                               row_size(&stage->weights));
+    uint64_t sum = states_size(stage);
     for (int class = 0; class < SLAB_CLASSES; class++)
         sum = add_clamped(sum, row_size(&stage->rows[class]));
     return sum;
@@ -90,21 +104,33 @@ static void *place(unsigned char **next, uint64_t bytes)
     return at;
 }
 
-static bool place_row(struct slab_row *row, unsigned char **next)
+static bool open_row(struct slab_row *row)
 {
-    row->base = place(next, row_size(row));
     row->taken = calloc(row->count + 1, sizeof *row->taken);
     row->used = calloc(row->count + 1, sizeof(struct event *));
     return row->taken && row->used;
 }
 
+static void place_states(struct slab_stage *stage, unsigned char **next)
+{
+    if (stage->bytes.streams) {
+        stage->window_weights = place(next, stage->window_bytes[0]);
+        stage->window_gradients = place(next, stage->window_bytes[1]);
+    } else {
+        stage->weights.base = place(next, row_size(&stage->weights));
+        stage->gradients = place(next, stage->bytes.gradients);
+    }
+    stage->optimizer = place(next, stage->bytes.optimizer);
+}
+
 static bool place_stage(struct slab_stage *stage, unsigned char **next)
 {
-    bool good = place_row(&stage->weights, next);
-    stage->gradients = place(next, stage->bytes.gradients);
-    stage->optimizer = place(next, stage->bytes.optimizer);
-    for (int class = 0; class < SLAB_CLASSES; class++)
-        good = place_row(&stage->rows[class], next) && good;
+    bool good = open_row(&stage->weights);
+    place_states(stage, next);
+    for (int class = 0; class < SLAB_CLASSES; class++) {
+        stage->rows[class].base = place(next, row_size(&stage->rows[class]));
+        good = open_row(&stage->rows[class]) && good;
+    }
     return good;
 }
 
@@ -115,6 +141,11 @@ static void place_on_host(struct slab_stage *stage, unsigned char **next)
     stage->on_host.optimizer = place(next, stage->bytes.host.optimizer);
     for (int class = 0; class < SLAB_CLASSES; class++)
         stage->rows[class].on_host = place(next, row_host_size(&stage->rows[class]));
+    if (!stage->bytes.streams)
+        return;
+    assert(stage->weights.count <= 1);
+    stage->weights.base = stage->on_host.weights;
+    stage->gradients = stage->on_host.gradients;
 }
 
 static bool allocate(struct slab *slab, struct error *error)

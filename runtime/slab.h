@@ -12,6 +12,9 @@
 //     device  | kept |                       <-- B of micro-batch 1, F of 4 -->
 //     host    | kept 0 | kept 1 | kept 2 |
 //
+// Of stages whose layers come to the device one after the other (a window of layers) weights and gradients are all on the
+// host, and what stands here of them is there; the device has a window of each.
+//
 // Each class is a row of equal slots; whoever needs one takes the lowest that is
 // free. A slot is given back as soon as its last use has been given to a queue, with
 // the event behind that use: who takes it next waits for that on the device, not on
@@ -59,8 +62,10 @@ struct slab_stage {
     void *gradients;
     void *optimizer;
     struct slab_states on_host;  // or NULL each
-    struct stage_bytes bytes;
-    uint64_t workspace;  // of it
+    void *window_weights, *window_gradients;  // NULL: all weights and gradients are on the device
+    struct stage_bytes bytes;    // weights and gradients: all of them
+    uint64_t workspace;          // of it
+    uint64_t window_bytes[2];    // of weights and gradients
 };
 
 struct slab {

@@ -23,6 +23,8 @@ struct stage_pass {
     uint32_t micro_batch;   // within the iteration (or the run)
     const void *weights;    // the version this micro-batch meets
     void *gradients;        // accumulated over micro-batches; the runtime zeroes them at a STEP
+    // Of a stage that has both on the host (bytes.streams): where they go on the device, layer by layer, and come from.
+    void *window_weights, *window_gradients;
     const void *input;      // NULL on stage 0
     void *output;           // to the next stage; NULL on the last
     void *kept;

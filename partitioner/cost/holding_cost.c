@@ -15,8 +15,7 @@ static uint64_t others_of(uint64_t bytes, uint32_t replicas)
     return bytes - bytes / replicas;
 }
 
-// Whether the stage's weights come from the host layer by layer.
-static bool is_streamed(const struct holding *holding, uint32_t layers)
+bool holding_streams(const struct holding *holding, uint32_t layers)
 {
     return holding->window > 0 && layers > holding->window;
 }
@@ -29,7 +28,7 @@ static bool is_sharded(const struct holding *holding, uint32_t replicas, enum sh
 
 bool holding_gathers(const struct holding *holding, uint32_t replicas, uint32_t layers)
 {
-    return is_streamed(holding, layers) || is_sharded(holding, replicas, SHARD_WEIGHTS);
+    return holding_streams(holding, layers) || is_sharded(holding, replicas, SHARD_WEIGHTS);
 }
 
 uint64_t host_states_bytes(const struct host_states *states)
@@ -50,14 +49,14 @@ struct held_bytes holding_bytes(const struct holding *holding, uint32_t replicas
         held.weights = share_of(held.weights, replicas);
     held.version = held.weights;
     if (holding->optimizer_on_host) {
-        const bool shared = is_sharded(holding, replicas, SHARD_OPTIMIZER) && !is_streamed(holding, states->layers);
+        const bool shared = is_sharded(holding, replicas, SHARD_OPTIMIZER) && !holding_streams(holding, states->layers);
         const uint64_t gradients = holding_gradient_bytes(holding, states->weights);
         held.host = (struct host_states){ .weights = shared ? share_of(states->weights, replicas) : states->weights,
                                           .gradients = shared ? share_of(gradients, replicas) : gradients,
                                           .optimizer = held.optimizer };
         held.optimizer = 0;
     }
-    if (is_streamed(holding, states->layers)) {
+    if (holding_streams(holding, states->layers)) {
         held.weights = held.version = states->window;
         held.gradients = holding_gradient_bytes(holding, states->window);
     }
@@ -113,15 +112,16 @@ static void add_sharding(const struct holding *holding, const struct stage_place
     }
 }
 
-// Weights come in, and W takes gradients out.
+// Weights come in for each action, and the gradients so far for W, which takes them back.
 static void add_window(const struct holding *holding, const struct stage_place *place, uint64_t weights,
                        struct cost_row *row)
 {
-    const uint64_t in = host_ns(place, weights), out = host_ns(place, holding_gradient_bytes(holding, weights));
+    const uint64_t in = host_ns(place, weights), gradients = host_ns(place, holding_gradient_bytes(holding, weights));
+    const uint64_t both = add_clamped(in, multiply_clamped(2, gradients));
     add(&row->forward_ns, in);
-    add(&row->backward_ns, add_clamped(in, out));
+    add(&row->backward_ns, both);
     add(&row->backward_input_ns, in);
-    add(&row->backward_weight_ns, out);
+    add(&row->backward_weight_ns, both);
 }
 
 // An update reads weights, gradients and states, and writes weights and states.
@@ -137,7 +137,7 @@ static void add_step(const struct holding *holding, const struct stage_place *pl
         const uint64_t both = multiply_clamped(2, add_clamped(weights, optimizer));
         add(&row->step_ns, transfer_ns(add_clamped(both, gradients), holding->step_rate, 0));
     }
-    if (holding->optimizer_on_host && !is_streamed(holding, states->layers)) {
+    if (holding->optimizer_on_host && !holding_streams(holding, states->layers)) {
         add(&row->step_ns, host_ns(place, gradients));
         add(&row->step_ns, host_ns(place, weights));
     }
@@ -150,7 +150,7 @@ void holding_add_times(const struct holding *holding, const struct stage_place *
         return;
     if (is_sharded(holding, place->replicas, SHARD_OPTIMIZER))
         add_sharding(holding, place, states->weights, row);
-    if (is_streamed(holding, states->layers))
+    if (holding_streams(holding, states->layers))
         add_window(holding, place, states->weights, row);
     add_step(holding, place, states, row);
 }

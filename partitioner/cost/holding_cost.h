@@ -52,7 +52,9 @@ struct held_bytes {
 uint64_t host_states_bytes(const struct host_states *states);
 struct held_bytes holding_bytes(const struct holding *holding, uint32_t replicas, const struct stage_states *states);
 
-// Whether weights of a stage of so many layers are brought to its device layer by layer.
+// Whether weights of a stage of so many layers are brought to its device layer by layer: from the host, and from
+// anywhere.
+bool holding_streams(const struct holding *holding, uint32_t layers);
 bool holding_gathers(const struct holding *holding, uint32_t replicas, uint32_t layers);
 
 // What a REDUCE takes the replicas of a stage with so many bytes of weights over this link. Each owns a share of the

@@ -212,7 +212,8 @@ struct stage_bytes stage_bytes_at(const struct profile *profile, uint32_t first,
     assert(first <= end && end <= profile->layer_count);
     const struct stage_view view = { profile, first, end, recompute, recompute_count,
                                      holding_gathers(holding, replicas, end - first) };
-    struct stage_bytes bytes = { .input_life = input_life_of(&view), .kept_on_host = holding->activations_on_host };
+    struct stage_bytes bytes = { .input_life = input_life_of(&view), .kept_on_host = holding->activations_on_host,
+                                 .streams = holding_streams(holding, end - first) };
     for (uint32_t l = first; l < end; l++) {
         const struct layer_memory layer = layer_memory_of(&profile->layers[l]);
         bytes.held = add_clamped(bytes.held, layer.held);

@@ -59,6 +59,7 @@ struct stage_bytes {
     uint64_t weights, gradients, optimizer;  // fixed
     uint64_t version;                        // one more version of the weights
     struct host_states host;                 // on the host, without what is kept
+    bool streams;                            // weights and gradients are all there, and come layer by layer
     uint64_t input;                          // one slot of it
     enum input_life input_life;
     uint64_t output;        // one message to the next stage (0 for the last)

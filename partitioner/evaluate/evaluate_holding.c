@@ -332,8 +332,11 @@ struct added_times evaluate_added_times(const struct scope *scope, const struct 
         add_step(scope, &times);
     times.step_ns += tied_time(scope);
     if (is_streamed(scope)) {
-        times.forward_ns += host_time(scope, weights);
-        add_backward(&times, host_time(scope, weights), host_time(scope, gradients_for(scope, weights)));
+        const uint64_t in = host_time(scope, weights), gradients = host_time(scope, gradients_for(scope, weights));
+        times.forward_ns += in;
+        times.backward_ns += in + 2 * gradients;
+        times.backward_input_ns += in;
+        times.backward_weight_ns += in + 2 * gradients;
     }
     if (scope->plan->holding.activations_on_host) {
         const uint64_t way = host_time(scope, sizes->kept + sizes->kept_through);

@@ -209,8 +209,6 @@ bool holding_check_runnable(const struct holding *holding, const char *dtype, st
     if (holding->shard != SHARD_NONE)
         return error_set(error, "the plan shards its %s over replicas, which is planned but not run; plan without",
                          shard_names[holding->shard]);
-    if (holding->window)
-        return error_set(error, "the plan has a window of layers, which is planned but not run; plan without");
     return true;
 }
 

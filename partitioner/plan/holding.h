@@ -76,8 +76,8 @@ bool holding_can_tie_apart(const struct profile *profile, bool flushes);
 bool holding_check(const struct holding *holding, const struct profile *profile, const struct cluster *cluster,
                    bool flushes, struct error *error);
 
-// Refuses, for those who train in that type ("fp32" or "bf16"), everything but the
-// optimizers that are run, those of the type, with all states of a stage on its device.
+// Refuses, for those who train in that type ("fp32" or "bf16"), everything but the optimizers that are run, those of
+// the type, with no states shared by replicas.
 bool holding_check_runnable(const struct holding *holding, const char *dtype, struct error *error);
 
 // As a part of documents: "optimizer" and, where it is not plain, "holding". An object of a document of this version

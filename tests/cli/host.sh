@@ -47,6 +47,20 @@ done
 plan fp32 zb-h1 --host optimizer,activations
 echo "processes: $(together weir verify plan.json --device cpu:queued), $(tail -n 1 rank0.txt)"
 
+echo "# a window of layers"
+for schedule in 1f1b zb-h1 chimera; do
+    plan fp32 $schedule --host optimizer,activations --window 1 && verify $schedule cpu cpu:queued,graphs
+done
+plan fp32 1f1b --host optimizer --window 2 --replicas 2 && verify replicas cpu:queued
+plan bf16 1f1b --host optimizer --optimizer adamw-master --window 1 && verify adamw-master cpu:bf16,queued
+plan tied 1f1b --host optimizer --window 1 --tied apart && verify tied cpu:queued
+for schedule in 1f1b zb-h1; do
+    weir price fp32.json --cluster "2 devices, 1GiB, 10GB/s 1us, host 1GiB 2000GB/s" --schedule $schedule \
+        --micro-batches 8 --cuts '[5,3]' --recompute '[3,2]' --host optimizer,activations --window 2 --budget 1000 -o plan.json 2>/dev/null |
+        grep again
+    verify $schedule cpu:queued
+done
+
 echo "# in training, from a checkpoint, with gradients clipped"
 train() {
     weir train "$model" --plan plan.json --data /usr/share/common-licenses "$@" 2>&1
@@ -60,9 +74,30 @@ cp -r with/step-6 whole && rm -r with/step-6
 train --steps 6 --clip 0.1 --checkpoints with --save-every 3 --resume >/dev/null
 diff -r whole with/step-6 && echo "the bits of one that was never ended"
 
+echo "# a model whose states are four times what the device has"
+large="gpt-nano,width=64,blocks=6,heads=2,sequence=8,micro_batch=1"
+weir profile "$large" -o large.json >/dev/null
+for memory in 8GiB 1300KB; do
+    for holding in "" "--host optimizer,activations" "--host optimizer,activations --window 1"; do
+        weir partition large.json --cluster "1 device, $memory, 10GB/s 1us, host 1GiB 2000GB/s" --schedule gpipe \
+            --micro-batches 4 --budget 1000 $holding -o large_plan.json >/dev/null 2>&1
+        echo "$memory${holding:+, }$holding: exit $?"
+    done
+    [ $memory = 8GiB ] && weir partition large.json --cluster "1 device, 8GiB, 10GB/s 1us" --schedule gpipe \
+        --micro-batches 4 --budget 1000 -o roomy_plan.json >/dev/null 2>&1
+done
+awk '/"(weights|gradients|optimizer)_bytes"/ { sum += $2 } END { print (sum > 4 * 1300000 ? "four times" : sum) }' roomy_plan.json
+awk '/"peak_bytes"/ { print ($2 + 0 <= 1300000 ? "fits" : $2) }' large_plan.json
+for which in roomy large; do
+    weir train "$large" --plan ${which}_plan.json --data /usr/share/common-licenses --steps 3 --checkpoints $which \
+        --save-every 3 >$which.txt 2>&1
+done
+agree large.txt
+diff -r -x '*.json' roomy/step-3 large/step-3 && echo "the bits of one that has room"
+
 echo "# over a slow link"
 weir price fp32.json --cluster "2 devices, 1GiB, 10GB/s 1us, host 1GiB 40MB/s" --schedule 1f1b --micro-batches 4 \
-    --cuts '[4,4]' --host optimizer,activations -o plan.json >/dev/null 2>&1
+    --cuts '[4,4]' --host optimizer,activations --window 1 --budget 1000 -o plan.json >/dev/null 2>&1
 train --steps 3 --device cpu:queued,link=20MB/s >slow.txt  # which both devices share, as the plan reckons
 agree slow.txt
 awk '/iteration time/ { print ($NF > 0.9 && $NF < 20 ? "as long as planned" : $0) }' slow.txt

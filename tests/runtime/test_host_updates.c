@@ -40,8 +40,7 @@ static void make_updates(struct device *device, const struct optimizer *optimize
         .next = row_at(&stage->weights, 0), .weights = row_at(&stage->weights, 0), .gradients = stage->gradients,
         .state = stage->optimizer, .count = COUNT, .exempt = &exempt, .exempt_count = 1,
     };
-    if (slab.stages[0].bytes.optimizer > 0)
-        queue_zero(queue, stage->optimizer, stage->bytes.optimizer);
+    queue_zero(queue, on_host ? stage->on_host.optimizer : stage->optimizer, 4 * COUNT * optimizer_copies(optimizer->kind));
     kernel_fill_normal(queue, buffers.next, 1, 7, 0, COUNT);
     if (on_host)
         host_updates_begin(&updates, queue, optimizer, stage, buffers.next, COUNT);

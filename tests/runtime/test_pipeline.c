@@ -373,7 +373,8 @@ static void assert_same(uint64_t trial, struct pipeline *pipeline, const struct 
     static float weights[MOST_LAYERS * MOST_FLOATS * 2];
     for (uint32_t s = 0; s < cut->stages; s++) {
         struct error error = { 0 };
-        const uint64_t bytes = chain_stage(pipeline->chains[s])->bytes.weights;
+        const struct stage_bytes *stage = &chain_stage(pipeline->chains[s])->bytes;
+        const uint64_t bytes = stage->streams ? stage->host.weights : stage->weights;
         assert_good(session_read_weights(pipeline->session, s, 0, 0, bytes, weights, &error), error);
         for (uint32_t l = cut->begins[s]; l < cut->begins[s + 1]; l++) {
             uint64_t offset;
@@ -482,6 +483,14 @@ static struct holding holding_at(uint64_t trial)
                               .activations_on_host = trial / 6 % 2 };
 }
 
+// And, where the schedule flushes, a window of some layers.
+static struct holding flushing_holding_at(uint64_t trial)
+{
+    struct holding holding = holding_at(trial);
+    holding.window = holding.optimizer_on_host ? (uint32_t)(trial / 12 % 4) : 0;
+    return holding;
+}
+
 static void run_synchronous(struct tools *tools, uint64_t trial, enum way way, uint32_t stages, uint32_t micro_batches)
 {
     uint64_t seed = trial;
@@ -491,7 +500,7 @@ static void run_synchronous(struct tools *tools, uint64_t trial, enum way way, u
     model_open(&tools->model, layers, micro_batches);
     plain_open(tools->plain, &tools->model, tools->queue, &optimizer);
     struct schedule *lowered = schedule_of(way, stages, micro_batches);
-    const struct holding holding = holding_at(trial);
+    const struct holding holding = flushing_holding_at(trial);
     struct pipeline pipeline = pipeline_open(&tools->model, &cut, lowered, tools->device, &holding, &optimizer);
     for (uint64_t step = 0; step < 3; step++) {
         struct error error = { 0 };
