@@ -9,7 +9,7 @@
 #include "schedules/engines.h"
 
 static bool match_names(const struct plan *plan, const struct weir_layer *layers, size_t layer_count,
-                        struct error *error)
+                        bool are_shards, struct error *error)
 {
     uint32_t next = 0;
     if (plan->order)
@@ -17,7 +17,7 @@ static bool match_names(const struct plan *plan, const struct weir_layer *layers
                          " stand in a chain, each reading from the one before: partition the model's own profile");
     for (size_t s = 0; s < plan->stage_count; s++) {
         const struct plan_stage *stage = &plan->stages[s];
-        if (stage->variant)
+        if (stage->variant && !are_shards)
             return error_set(error, "the plan's stage %zu takes the variant \"%.60s\" of its layers, and layers are run"
                              " as they are: plan without variants", s, stage->variant);
         if (stage->first != next || stage->end > layer_count)
@@ -131,7 +131,7 @@ struct pipeline *pipeline_create(const struct plan *plan, const struct weir_laye
 {
     const uint32_t micro_batches = plan->micro_batches * (plan->weights == WEIGHTS_FLUSH ? 1 : runs);
     if (!holding_check_runnable(&plan->holding, precision_name(device_precision(device)), error)
-        || !match_names(plan, layers, layer_count, error)
+        || !match_names(plan, layers, layer_count, settings->shards, error)
         || !plan_belongs(plan, (struct plan_company){ 0 }, BELONGS_BY_MEMORY, BELONGS_BY_MEMORY, NULL, error))
         return NULL;
     return create(plan_schedule(plan, micro_batches, true, error), plan, layers, layer_count, device, settings, error);
@@ -142,7 +142,7 @@ struct pipeline *pipeline_create_on(const struct schedule *schedule, const struc
                                     const struct session_settings *settings, struct error *error)
 {
     if (!holding_check_runnable(&plan->holding, precision_name(device_precision(device)), error)
-        || !match_names(plan, layers, layer_count, error))
+        || !match_names(plan, layers, layer_count, settings->shards, error))
         return NULL;
     if (schedule->stages != plan->stage_count) {
         error_set(error, "the schedule has %u stages, but the plan has %zu", schedule->stages, plan->stage_count);
@@ -188,10 +188,17 @@ uint32_t pipeline_copies(const struct pipeline *pipeline, uint32_t layer)
     return copies;
 }
 
+static bool is_split(const struct pipeline *pipeline, uint32_t layer)
+{
+    return pipeline->shards && pipeline->shards->whole_bytes(pipeline->shards->self, layer) > 0;
+}
+
 bool pipeline_read_parameters(const struct pipeline *pipeline, uint32_t layer, uint32_t copy, uint64_t bytes,
                               void *host, struct error *error)
 {
     uint64_t offset;
+    if (is_split(pipeline, layer))
+        return pipeline_read_part(pipeline, layer, 0, host, error);
     const uint32_t stage = stage_with(pipeline, layer, &copy, &offset);
     return session_read_weights(pipeline->session, stage, copy, offset, bytes, host, error);
 }
@@ -215,7 +222,10 @@ uint32_t pipeline_parts(const struct pipeline *pipeline)
 
 uint64_t pipeline_part_bytes(const struct pipeline *pipeline, uint32_t layer, uint32_t part)
 {
-    return number_count(pipeline, layer) * number_bytes(pipeline, part);
+    const uint64_t count = is_split(pipeline, layer)
+                             ? pipeline->shards->whole_bytes(pipeline->shards->self, layer) / pipeline->number_bytes
+                             : number_count(pipeline, layer);
+    return count * number_bytes(pipeline, part);
 }
 
 // A layer in a stage that has it.
@@ -234,14 +244,33 @@ bool pipeline_has_first(const struct pipeline *pipeline, uint32_t layer)
     return session_has(pipeline->session, stage, copy);
 }
 
-bool pipeline_read_part(const struct pipeline *pipeline, uint32_t layer, uint32_t part, void *host,
-                        struct error *error)
+static bool read_own_part(const struct pipeline *pipeline, uint32_t layer, uint32_t part, void *host,
+                          struct error *error)
 {
     uint64_t offset;
     uint32_t copy = 0;
     const uint32_t stage = stage_with(pipeline, layer, &copy, &offset);
     const struct state_span span = span_of(pipeline, layer, part, stage, offset);
     return session_read_state(pipeline->session, &span, copy, host, error);
+}
+
+// What lies between tensors is zero.
+bool pipeline_read_part(const struct pipeline *pipeline, uint32_t layer, uint32_t part, void *host,
+                        struct error *error)
+{
+    const struct pipeline_shards *shards = pipeline->shards;
+    if (!is_split(pipeline, layer))
+        return read_own_part(pipeline, layer, part, host, error);
+    void *own = malloc(number_count(pipeline, layer) * number_bytes(pipeline, part) + 1);
+    bool good = own || error_no_memory(error, "the shards of a layer");
+    memset(host, 0, pipeline_part_bytes(pipeline, layer, part));
+    for (uint32_t m = 0; good && m < shards->count; m++) {
+        good = read_own_part(shards->of[m], layer, part, own, error);
+        if (good)
+            shards->join(shards->self, layer, m, number_bytes(pipeline, part), own, host);
+    }
+    free(own);
+    return good;
 }
 
 bool pipeline_has_any(const struct pipeline *pipeline, uint32_t layer)
@@ -255,8 +284,8 @@ bool pipeline_has_any(const struct pipeline *pipeline, uint32_t layer)
     return false;
 }
 
-bool pipeline_write_part(const struct pipeline *pipeline, uint32_t layer, uint32_t part, const void *host,
-                         struct error *error)
+static bool write_own_part(const struct pipeline *pipeline, uint32_t layer, uint32_t part, const void *host,
+                           struct error *error)
 {
     uint64_t offset;
     bool good = true;
@@ -266,6 +295,24 @@ bool pipeline_write_part(const struct pipeline *pipeline, uint32_t layer, uint32
         const struct state_span span = span_of(pipeline, layer, part, stage, offset);
         good = session_write_state(pipeline->session, &span, host, error);
     }
+    return good;
+}
+
+bool pipeline_write_part(const struct pipeline *pipeline, uint32_t layer, uint32_t part, const void *host,
+                         struct error *error)
+{
+    const struct pipeline_shards *shards = pipeline->shards;
+    const bool splits = is_split(pipeline, layer);
+    if (!shards)
+        return write_own_part(pipeline, layer, part, host, error);
+    void *own = calloc(1, number_count(pipeline, layer) * number_bytes(pipeline, part) + 1);
+    bool good = own || error_no_memory(error, "the shards of a layer");
+    for (uint32_t m = 0; good && m < shards->count; m++) {
+        if (splits)
+            shards->cut(shards->self, layer, m, number_bytes(pipeline, part), own, host);
+        good = write_own_part(shards->of[m], layer, part, splits ? own : host, error);
+    }
+    free(own);
     return good;
 }
 
@@ -285,7 +332,10 @@ bool pipeline_go_on(const struct pipeline *pipeline, uint64_t steps, const uint6
     for (size_t s = 0; s < plan->stage_count; s++)
         for (uint32_t l = plan->stages[s].first; l < plan->stages[s].end; l++)
             most[s] = updates[l] > most[s] ? updates[l] : most[s];
-    session_go_on(pipeline->session, steps, most);
+    for (uint32_t m = 0; pipeline->shards && m < pipeline->shards->count; m++)
+        session_go_on(pipeline->shards->of[m]->session, steps, most);
+    if (!pipeline->shards)
+        session_go_on(pipeline->session, steps, most);
     free(most);
     return true;
 }

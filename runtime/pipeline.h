@@ -7,6 +7,18 @@
 #include "runtime/chain.h"
 #include "runtime/run.h"
 
+// Pipelines side by side whose layers are shards (shard_pipelines.h), and how those make up a layer: what is read of
+// the first pipeline, and written to it, is then of whole layers.
+struct pipeline_shards {
+    struct pipeline *const *of;  // by member
+    uint32_t count;
+    void *self;
+    uint64_t (*whole_bytes)(void *self, uint32_t layer);  // of its parameters; 0: it is not split
+    // Between a shard and the layer, of numbers of so many bytes for each parameter.
+    void (*cut)(void *self, uint32_t layer, uint32_t member, uint64_t number_bytes, void *own, const void *whole);
+    void (*join)(void *self, uint32_t layer, uint32_t member, uint64_t number_bytes, const void *own, void *whole);
+};
+
 struct pipeline {
     struct schedule *schedule;  // lowered
     struct chain **chains;      // a stage each
@@ -15,6 +27,7 @@ struct pipeline {
     const struct plan *plan;
     const struct weir_layer *layers;
     uint64_t number_bytes;  // of one of the weights
+    const struct pipeline_shards *shards;  // of the first of several; NULL: layers are as they are
 };
 
 // Checks that the plan is of these layers (names, order, bytes), proves the schedule,

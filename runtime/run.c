@@ -9,6 +9,7 @@
 #include "common/number.h"
 #include "device/communicator.h"
 #include "runtime/channels.h"
+#include "runtime/shard_meeting.h"
 #include "runtime/sharing.h"
 #include "runtime/threads.h"
 #include "runtime/wired/wired.h"
@@ -100,7 +101,9 @@ static void do_command(struct worker *worker, enum command command)
     if (command == COMMAND_INITIALIZE)
         interpreter_initialize(worker->interpreter, &worker->error);
     if (command == COMMAND_RUN) {
-        interpreter_run(worker->interpreter, session->steps, &worker->error);
+        const bool good = interpreter_run(worker->interpreter, session->steps, &worker->error);
+        if (!good && session->settings.shards)
+            shard_meeting_abandon(session->settings.shards, &worker->error);
         if (session->threads)
             threads_leave(session->threads, worker->rank);
     }
@@ -112,7 +115,7 @@ static void *work(void *argument)
     struct session *session = worker->session;
     uint64_t seen = 0;
     if (session->settings.pin)
-        pin_to_core(worker->rank);
+        pin_to_core(session->settings.first_core + worker->rank);
     for (;;) {
         pthread_mutex_lock(&session->lock);
         while (session->commands == seen)

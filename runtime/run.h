@@ -25,10 +25,14 @@ struct session_settings {
     const struct network *network;  // NULL: messages take no time; needed during session_create() only
     uint64_t deadline_ns;           // of one wait; 0: ten minutes
     bool pin;                       // rank r to the r-th core this process may use (modulo their number)
+    uint32_t first_core;            // behind so many that are others'
     struct optimizer optimizer;
     // NULL: all ranks are threads of this process. Else this is one rank of several, whose device talks to theirs
     // (wired/wired.h); every call below is then made by all of them. Borrowed.
     const struct process_group *group;
+    // Where layers are shards, that the ranks of other sessions have the rest of: told when a rank of this one fails.
+    // Borrowed. NULL: they are whole.
+    struct shard_meeting *shards;
     bool never_warms_up;  // stages are called for micro-batches only, not ahead of the first pass (stage.h)
     bool one_communicator;  // for all messages; only in a process group
     bool *is_stuck;         // set where the device got stuck (device.h). NULL: nobody asks

@@ -1,19 +1,31 @@
 #include "trainer/model_layers.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "common/number.h"
 #include "common/random.h"
+#include "models/shards.h"
 #include "runtime/weight_plan.h"
+
+// Where the shards of a layer, of one of its copies, add up.
+struct summing {
+    struct shard_sum sum;
+    struct shard_meeting *meeting;
+    uint32_t place, member;
+};
 
 // What a layer's functions find behind `self`.
 struct layer_binding {
-    struct layer layer;  // which has asked the device
+    struct layer layer;  // which has asked the device; of all shards as one the first
+    struct layer *all;   // of those all, `shard_count` of them; else NULL
+    uint32_t shard_count;
+    struct summing *sums;  // of a shard by itself: by copy; else NULL
     struct batch_settings settings;
     size_t rows, sequence;
     int32_t *tokens, *targets;  // of the micro-batch at hand, per copy; only where needed
     uint64_t batch_at;          // where in the forward's workspace the device finds them, behind the layer's own
-    struct weir_range undecayed[LAYER_TENSORS];
+    struct weir_range *undecayed;
     struct weir_tensor tensors[LAYER_TENSORS];
 };
 
@@ -79,12 +91,34 @@ static struct layer_pass pass_of(const struct layer_binding *binding, const stru
         .micro_batch = pass->micro_batch,
         .training = binding->settings.batches != BATCHES_HELD,
         .loss_scale = (float)(1 / samples),
+        .sum = binding->sums ? &binding->sums[pass->copy].sum : NULL,
     };
+}
+
+static size_t copies_of(const struct batch_settings *settings)
+{
+    return settings->copies > 0 ? settings->copies : 1;
+}
+
+static void add_up(void *self, struct queue *queue, struct values *part, size_t count)
+{
+    const struct summing *summing = self;
+    shard_meeting_sum(summing->meeting, summing->place, summing->member, queue, part, count);
+}
+
+// A shard whose group has failed ends here, not where its queue is waited for.
+static bool is_well(const struct layer_binding *binding, struct weir_error *trouble)
+{
+    struct error error = { 0 };
+    if (!binding->sums || shard_meeting_is_well(binding->sums[0].meeting, &error))
+        return true;
+    trouble->code = (int)error.kind;
+    snprintf(trouble->text, sizeof trouble->text, "%s", error.text);
+    return false;
 }
 
 static bool forward(void *self, const struct weir_pass *pass, struct weir_error *error)
 {
-    (void)error;
     const struct layer_binding *binding = self;
     struct layer_pass own = pass_of(binding, pass);
     if (binding->tokens) {
@@ -94,25 +128,23 @@ static bool forward(void *self, const struct weir_pass *pass, struct weir_error 
     if (binding->layer.kind == &layer_head)
         own.loss = pass->loss;
     layer_forward(&binding->layer, &own);
-    return true;
+    return is_well(binding, error);
 }
 
 static bool backward(void *self, const struct weir_pass *pass, struct weir_error *error)
 {
-    (void)error;
     const struct layer_binding *binding = self;
     const struct layer_pass own = pass_of(binding, pass);
     layer_backward(&binding->layer, &own);
-    return true;
+    return is_well(binding, error);
 }
 
 static bool backward_input(void *self, const struct weir_pass *pass, struct weir_error *error)
 {
-    (void)error;
     const struct layer_binding *binding = self;
     const struct layer_pass own = pass_of(binding, pass);
     layer_backward_input(&binding->layer, &own);
-    return true;
+    return is_well(binding, error);
 }
 
 static bool backward_weight(void *self, const struct weir_pass *pass, struct weir_error *error)
@@ -132,17 +164,114 @@ static bool initialize(void *self, void *queue, void *parameters, struct weir_er
     return true;
 }
 
+// --- all shards as one layer -------------------------------------------------------------
+
+static void *piece_of(const void *all, uint32_t shard, uint64_t bytes)
+{
+    return all ? (char *)(uintptr_t)all + shard * bytes : NULL;
+}
+
+static void passes_of(const struct layer_binding *binding, const struct weir_pass *pass, bool is_forward,
+                      struct layer_pass passes[SHARDS_MOST])
+{
+    const struct layer_sizes sizes = layer_sizes(&binding->layer);
+    const struct layer_pass whole = pass_of(binding, pass);
+    for (uint32_t s = 0; s < binding->shard_count; s++) {
+        passes[s] = whole;
+        passes[s].parameters = piece_of(whole.parameters, s, sizes.parameter_bytes);
+        passes[s].gradients = piece_of(whole.gradients, s, sizes.gradient_bytes);
+        passes[s].saved = piece_of(whole.saved, s, sizes.saved_bytes);
+        passes[s].held = piece_of(whole.held, s, sizes.held_for_weight_bytes);
+        passes[s].workspace = piece_of(whole.workspace, s,
+                                       is_forward ? sizes.workspace_bytes : sizes.backward_workspace_bytes);
+    }
+}
+
+static bool all_forward(void *self, const struct weir_pass *pass, struct weir_error *error)
+{
+    (void)error;
+    const struct layer_binding *binding = self;
+    struct layer_pass passes[SHARDS_MOST];
+    passes_of(binding, pass, true, passes);
+    shards_forward(binding->all, passes, binding->shard_count);
+    return true;
+}
+
+static bool all_backward(void *self, const struct weir_pass *pass, struct weir_error *error)
+{
+    (void)error;
+    const struct layer_binding *binding = self;
+    struct layer_pass passes[SHARDS_MOST];
+    passes_of(binding, pass, false, passes);
+    shards_backward(binding->all, passes, binding->shard_count);
+    return true;
+}
+
+static bool all_backward_input(void *self, const struct weir_pass *pass, struct weir_error *error)
+{
+    (void)error;
+    const struct layer_binding *binding = self;
+    struct layer_pass passes[SHARDS_MOST];
+    passes_of(binding, pass, false, passes);
+    shards_backward_input(binding->all, passes, binding->shard_count);
+    return true;
+}
+
+static bool all_backward_weight(void *self, const struct weir_pass *pass, struct weir_error *error)
+{
+    (void)error;
+    const struct layer_binding *binding = self;
+    struct layer_pass passes[SHARDS_MOST];
+    passes_of(binding, pass, false, passes);
+    for (uint32_t s = 0; s < binding->shard_count; s++)
+        layer_backward_weight(&binding->all[s], &passes[s]);
+    return true;
+}
+
+static bool all_initialize(void *self, void *queue, void *parameters, struct weir_error *error)
+{
+    (void)error;
+    const struct layer_binding *binding = self;
+    const uint64_t bytes = layer_sizes(&binding->layer).parameter_bytes;
+    for (uint32_t s = 0; s < binding->shard_count; s++)
+        layer_initialize(&binding->all[s], queue, piece_of(parameters, s, bytes), binding->settings.seed);
+    return true;
+}
+
+static void join_shards(const struct layer_binding *binding, struct weir_layer *layer)
+{
+    const uint64_t count = binding->shard_count;
+    layer->parameter_bytes *= count;
+    layer->saved_bytes *= count;
+    layer->held_for_weight_bytes *= count;
+    layer->workspace_bytes *= count;
+    layer->backward_workspace_bytes *= count;
+    layer->flops *= count;
+    layer->tensors = NULL;  // each is there in parts
+    layer->tensor_count = 0;
+    layer->forward = all_forward;
+    layer->backward = all_backward;
+    layer->backward_input = all_backward_input;
+    layer->backward_weight = all_backward_weight;
+    layer->initialize = all_initialize;
+}
+
+// --- layers ------------------------------------------------------------------------------
+
 static size_t find_undecayed(struct layer_binding *binding)
 {
     struct tensor tensors[LAYER_TENSORS];
     const size_t count = layer_tensors(&binding->layer, tensors);
+    const uint64_t size = precision_bytes(binding->layer.shape.precision);
+    const uint64_t bytes = layer_sizes(&binding->layer).parameter_bytes;
     size_t found = 0;
-    for (size_t i = 0; i < count; i++) {
-        const uint64_t size = precision_bytes(binding->layer.shape.precision), first = tensors[i].offset * size;
-        if (!tensors[i].decays)
-            binding->undecayed[found++] =
-                (struct weir_range){ first, first + tensors[i].rows * tensors[i].columns * size };
-    }
+    for (uint32_t s = 0; s == 0 || s < binding->shard_count; s++)
+        for (size_t i = 0; i < count; i++) {
+            const uint64_t first = s * bytes + tensors[i].offset * size;
+            if (!tensors[i].decays)
+                binding->undecayed[found++] =
+                    (struct weir_range){ first, first + tensors[i].rows * tensors[i].columns * size };
+        }
     return found;
 }
 
@@ -168,7 +297,7 @@ static struct weir_layer layer_of(struct layer_binding *binding)
         [INPUT_FOR_WEIGHT] = WEIR_INPUT_KEPT_WEIGHT,
         [INPUT_FOR_BOTH] = WEIR_INPUT_KEPT_BOTH,
     };
-    return (struct weir_layer){
+    struct weir_layer layer = {
         .name = binding->layer.name,
         .kind = layer_kind_name(&binding->layer),
         .parameter_bytes = sizes.parameter_bytes,
@@ -190,20 +319,63 @@ static struct weir_layer layer_of(struct layer_binding *binding)
         .backward = backward,
         .initialize = initialize,
     };
+    if (binding->all)
+        join_shards(binding, &layer);
+    return layer;
+}
+
+static bool open_sums(struct layer_binding *binding, const struct splitting *splitting, struct error *error)
+{
+    const uint32_t copies = (uint32_t)copies_of(&binding->settings);
+    binding->sums = calloc(copies, sizeof binding->sums[0]);
+    for (uint32_t copy = 0; binding->sums && copy < copies; copy++) {
+        struct summing *summing = &binding->sums[copy];
+        *summing = (struct summing){ .sum = { summing, add_up }, .meeting = splitting->meeting,
+                                     .place = binding->layer.index * copies + copy, .member = splitting->shard };
+    }
+    return binding->sums || error_no_memory(error, "the layers of a model");
+}
+
+static bool open_all_shards(struct layer_binding *binding, const struct layer *whole, struct device *device,
+                            const struct splitting *splitting, struct error *error)
+{
+    binding->all = calloc(splitting->shards, sizeof binding->all[0]);
+    binding->shard_count = splitting->shards;
+    bool good = binding->all || error_no_memory(error, "the layers of a model");
+    for (uint32_t s = 0; good && s < splitting->shards; s++)
+        good = layer_shard(whole, splitting->shards, s, &binding->all[s], error)
+            && layer_ask(&binding->all[s], device, error);
+    if (good)
+        binding->layer = binding->all[0];
+    return good;
+}
+
+static bool split(struct layer_binding *binding, const struct layer *whole, struct device *device,
+                  const struct splitting *splitting, struct error *error)
+{
+    if (splitting->shards == 0 || !layer_can_be_split(whole))
+        return true;
+    if (!splitting->meeting)
+        return open_all_shards(binding, whole, device, splitting, error);
+    return layer_shard(whole, splitting->shards, splitting->shard, &binding->layer, error)
+        && open_sums(binding, splitting, error);
 }
 
 static bool bind(struct layer_binding *binding, const struct model *model, size_t index, struct device *device,
-                 const struct batch_settings *settings, struct error *error)
+                 const struct batch_settings *settings, const struct splitting *splitting, struct error *error)
 {
     const struct layer *layer = &model->layers[index];
     *binding = (struct layer_binding){ .layer = *layer, .settings = *settings, .rows = model->sizes.micro_batch,
                                        .sequence = model->sizes.sequence };
-    if (!layer_ask(&binding->layer, device, error))
+    binding->undecayed = calloc(LAYER_TENSORS * (splitting->shards + 1u), sizeof binding->undecayed[0]);
+    if (!binding->undecayed)
+        return error_no_memory(error, "the layers of a model");
+    if (!split(binding, layer, device, splitting, error) || !layer_ask(&binding->layer, device, error))
         return false;
     binding->batch_at = layer_sizes(&binding->layer).workspace_bytes;
     if (layer->kind != &layer_embedding && layer->kind != &layer_head)
         return true;
-    const size_t copies = settings->copies > 0 ? settings->copies : 1;
+    const size_t copies = copies_of(settings);
     binding->tokens = calloc(copies * binding->rows * binding->sequence, sizeof binding->tokens[0]);
     binding->targets = calloc(copies * binding->rows * binding->sequence, sizeof binding->targets[0]);
     return (binding->tokens && binding->targets) || error_no_memory(error, "the layers of a model");
@@ -229,6 +401,13 @@ bool batch_settings_of(const struct plan *plan, uint32_t runs, uint64_t seed, st
 struct model_layers *model_layers_create(const struct model *model, struct device *device,
                                          const struct batch_settings *settings, struct error *error)
 {
+    return model_layers_create_split(model, device, settings, &(struct splitting){ 0 }, error);
+}
+
+struct model_layers *model_layers_create_split(const struct model *model, struct device *device,
+                                               const struct batch_settings *settings,
+                                               const struct splitting *splitting, struct error *error)
+{
     struct model_layers *made = calloc(1, sizeof *made);
     if (made) {
         made->model = model;
@@ -238,7 +417,7 @@ struct model_layers *model_layers_create(const struct model *model, struct devic
     }
     bool good = (made && made->layers && made->bindings) || error_no_memory(error, "the layers of a model");
     for (size_t l = 0; good && l < model->layer_count; l++) {
-        good = bind(&made->bindings[l], model, l, device, settings, error);
+        good = bind(&made->bindings[l], model, l, device, settings, splitting, error);
         if (good)
             made->layers[l] = layer_of(&made->bindings[l]);
         if (good && model->layers[l].shape.tied)
@@ -258,6 +437,9 @@ void model_layers_free(struct model_layers *layers)
     for (size_t l = 0; layers->bindings && l < layers->layer_count; l++) {
         free(layers->bindings[l].tokens);
         free(layers->bindings[l].targets);
+        free(layers->bindings[l].undecayed);
+        free(layers->bindings[l].all);
+        free(layers->bindings[l].sums);
     }
     free(layers->bindings);
     free(layers->layers);

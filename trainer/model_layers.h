@@ -8,6 +8,7 @@
 
 #include "models/model.h"
 #include "partitioner/plan/plan.h"
+#include "runtime/shard_meeting.h"
 #include "runtime/weir.h"
 #include "trainer/text_data.h"
 
@@ -38,10 +39,20 @@ struct batch_settings batch_settings_for(const struct schedule *schedule, uint64
 bool batch_settings_of(const struct plan *plan, uint32_t runs, uint64_t seed, struct batch_settings *settings,
                        struct error *error);
 
+// Layers that can be split over devices, split (models/shards.h): one shard of each, which adds up in a meeting; or, for
+// the sequential twin, all of them as one layer, which has what shards have one behind the other.
+struct splitting {
+    uint32_t shards, shard;         // 0 shards: all layers are whole
+    struct shard_meeting *meeting;  // with layers * copies places; borrowed. NULL: all shards as one layer
+};
+
 // For the device that they are to run on, which is asked what workspace its kernels take. The model is borrowed. Freed
 // by model_layers_free().
 struct model_layers *model_layers_create(const struct model *model, struct device *device,
                                          const struct batch_settings *settings, struct error *error);
+struct model_layers *model_layers_create_split(const struct model *model, struct device *device,
+                                               const struct batch_settings *settings,
+                                               const struct splitting *splitting, struct error *error);
 void model_layers_free(struct model_layers *layers);
 
 #endif

@@ -7,7 +7,6 @@
 #include "common/number.h"
 #include "partitioner/plan/placement.h"
 #include "runtime/agreement.h"
-#include "runtime/pipeline.h"
 #include "schedules/board.h"
 #include "trainer/given_weights.h"
 #include "trainer/held_out.h"
@@ -15,6 +14,7 @@
 #include "trainer/model_layers.h"
 #include "trainer/ngram.h"
 #include "trainer/same_run.h"
+#include "trainer/split_layers.h"
 
 struct pass_record {  // of one pass through the schedule
     uint64_t ns;
@@ -26,8 +26,9 @@ struct training {
     const struct model *model;
     const struct train_settings *settings;
     struct device *device;
-    struct model_layers *layers;
-    struct pipeline *pipeline;
+    struct split_layers *layers;
+    struct shard_pipelines *pipelines;
+    struct pipeline *pipeline;    // the first of them
     struct pass_record *passes;
     size_t pass_count;
     uint64_t step;        // so many are made
@@ -107,8 +108,8 @@ static void count_replayed(const struct training *training, struct train_result 
 // One pass of the schedule, and what it told.
 static bool run_pass(struct training *training, struct train_result *result, struct error *error)
 {
-    session_set_rate(training->pipeline->session, rate_at(training->settings, (uint32_t)training->step));
-    if (!session_step(training->pipeline->session, error))
+    shard_pipelines_set_rate(training->pipelines, rate_at(training->settings, (uint32_t)training->step));
+    if (!shard_pipelines_step(training->pipelines, error))
         return false;
     const struct session_result *last = session_last(training->pipeline->session);
     training->passes[training->pass_count++] = (struct pass_record){ last->iteration_ns, last->bubble };
@@ -254,8 +255,8 @@ static bool evaluates(const struct training *training)
 static bool take_weights(const struct training *training, struct twin *twin, struct error *error)
 {
     bool good = true;
-    for (size_t l = 0; good && l < training->layers->layer_count; l++) {
-        const uint64_t bytes = training->layers->layers[l].parameter_bytes;
+    for (size_t l = 0; good && l < training->model->layer_count; l++) {
+        const uint64_t bytes = pipeline_part_bytes(training->pipeline, (uint32_t)l, 0);
         void *host = malloc(bytes + 1);
         good = host ? pipeline_read_parameters(training->pipeline, (uint32_t)l, 0, bytes, host, error)
                     : error_no_memory(error, "the weights of a layer");
@@ -283,7 +284,8 @@ static bool hold_out(struct training *training, struct train_result *result, str
              || held_out_open(&held, training->model, training->device, settings->text, settings->seed, error);
     good = good && take_weights(training, held.twin, error);
     if (good) {
-        pipeline_free(training->pipeline);
+        shard_pipelines_free(training->pipelines);
+        training->pipelines = NULL;
         training->pipeline = NULL;
     }
     result->held_bits = NAN;
@@ -299,7 +301,7 @@ static bool prepare(struct training *training, struct error *error)
     const struct plan *plan = training->plan;
     const bool flushes = plan->weights == WEIGHTS_FLUSH;
     struct batch_settings batches;
-    const struct session_settings session = {
+    struct session_settings session = {
         .capacity = TRANSPORT_UNLIMITED,
         .pin = settings->pin,
         .optimizer = optimizer_of(plan, settings),
@@ -322,19 +324,25 @@ static bool prepare(struct training *training, struct error *error)
     batches.text = settings->text;
     training->samples = batches.samples;
     training->device = device_open(settings->place.device, error);
-    training->layers =
-        training->device ? model_layers_create(training->model, training->device, &batches, error) : NULL;
-    if (training->layers)
-        training->pipeline = pipeline_create(plan, training->layers->layers, training->layers->layer_count,
-                                             training->device, training->iterations, &session, error);
-    if (training->pipeline && (settings->checkpoints.folder || settings->weights)) {
+    training->layers = training->device ? split_layers_create(plan, training->model, training->device, &batches,
+                                                              &settings->place, error) : NULL;
+    if (!training->layers || !split_layers_settle(training->layers, &session, error))
+        return false;
+    training->pipelines = shard_pipelines_create(plan, training->layers->layers, training->layers->members,
+                                                 training->model->layer_count, training->device,
+                                                 training->iterations, &session, error);
+    if (!training->pipelines)
+        return false;
+    if (training->layers->members > 1)
+        shard_pipelines_join(training->pipelines, &training->layers->shards);
+    training->pipeline = training->pipelines->of[0];
+    if (settings->checkpoints.folder || settings->weights) {
         training->lasting = lasting_model_create(training->model, plan->holding.optimizer, error);
         if (!training->lasting)
             return false;
     }
-    if (training->pipeline && schedule_is_forward_only(training->pipeline->schedule))
-        return error_set(error, "%s makes no updates, so it trains nothing; it can be verified", plan->schedule);
-    return training->pipeline != NULL;
+    return !schedule_is_forward_only(training->pipeline->schedule)
+        || error_set(error, "%s makes no updates, so it trains nothing; it can be verified", plan->schedule);
 }
 
 void train_format_number(float number, char word[MANIFEST_WORD])
@@ -434,8 +442,8 @@ bool train_plan(const struct plan *plan, const struct model *model, const struct
     }
     checkpoints_close(training.checkpoints);
     lasting_model_free(training.lasting);
-    pipeline_free(training.pipeline);
-    model_layers_free(training.layers);
+    shard_pipelines_free(training.pipelines);
+    split_layers_free(training.layers);
     device_close(training.device);
     free(training.passes);
     if (!good)

@@ -1,6 +1,6 @@
 #include "trainer/verify.h"
 
-#include "trainer/model_layers.h"
+#include "trainer/split_layers.h"
 
 static struct session_settings session_of(const struct plan *plan, const struct run_place *place, float clip)
 {
@@ -14,20 +14,22 @@ static struct session_settings session_of(const struct plan *plan, const struct 
 }
 
 // With what its micro-batches are drawn from. Of `what`, layers and device are found here.
-static bool verify_model(struct verify_layers what, const struct model *model, const char *device_name,
+static bool verify_model(struct verify_layers what, const struct model *model, const struct run_place *place,
                          const struct batch_settings *batches, struct verification *result, struct error *error)
 {
-    struct device *device = device_open(device_name, error);
-    struct model_layers *ours = device ? model_layers_create(model, device, batches, error) : NULL;
-    struct model_layers *theirs = ours ? model_layers_create(model, device, batches, error) : NULL;
+    struct device *device = device_open(place->device, error);
+    struct split_layers *ours = device ? split_layers_create(what.plan, model, device, batches, place, error) : NULL;
+    struct model_layers *theirs = ours ? split_layers_of_twin(ours, model, device, batches, error) : NULL;
     if (theirs) {
-        what.ours = ours->layers;
+        what.ours = ours->layers[0];
+        what.members = ours->layers;
+        what.member_count = ours->members > 1 ? ours->members : 0;
         what.theirs = theirs->layers;
-        what.layer_count = ours->layer_count;
+        what.layer_count = theirs->layer_count;
         what.device = device;
     }
-    const bool good = theirs && verify_layers(&what, result, error);
-    model_layers_free(ours);
+    const bool good = theirs && split_layers_settle(ours, &what.settings, error) && verify_layers(&what, result, error);
+    split_layers_free(ours);
     model_layers_free(theirs);
     device_close(device);
     return good;
@@ -40,7 +42,7 @@ bool verify_schedule(const struct schedule *schedule, const struct plan *plan, c
     const struct batch_settings batches = batch_settings_for(schedule, settings->seed);
     const struct verify_layers what = { .plan = plan, .schedule = schedule, .steps = settings->steps,
                                         .settings = session_of(plan, place, settings->clip) };
-    return verify_model(what, model, place->device, &batches, result, error);
+    return verify_model(what, model, place, &batches, result, error);
 }
 
 bool verify_plan(const struct plan *plan, const struct model *model, const struct run_place *place,
@@ -51,5 +53,5 @@ bool verify_plan(const struct plan *plan, const struct model *model, const struc
                                         .settings = session_of(plan, place, settings->clip) };
     struct batch_settings batches;
     return batch_settings_of(plan, runs, settings->seed, &batches, error)
-        && verify_model(what, model, place->device, &batches, result, error);
+        && verify_model(what, model, place, &batches, result, error);
 }

@@ -4,13 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/pipeline.h"
+#include "runtime/shard_pipelines.h"
 #include "runtime/twin/twin.h"
 
 // Both sides, and what they are made of.
 struct pair {
     const struct verify_layers *what;
-    struct pipeline *pipeline;
+    struct shard_pipelines *all;  // NULL: there is one
+    struct pipeline *pipeline;    // the first
     struct twin *twin;
     uint32_t *first_of_stage;
     float *losses;    // of the twin
@@ -20,9 +21,26 @@ struct pair {
 static void pair_clear(struct pair *pair)
 {
     twin_free(pair->twin);  // which has the pipeline's schedule
-    pipeline_free(pair->pipeline);
+    if (pair->all)
+        shard_pipelines_free(pair->all);
+    else
+        pipeline_free(pair->pipeline);
     free(pair->first_of_stage);
     free(pair->losses);
+}
+
+static struct pipeline *make_pipeline(struct pair *pair, struct error *error)
+{
+    const struct verify_layers *what = pair->what;
+    if (what->schedule)
+        return pipeline_create_on(what->schedule, what->plan, what->ours, what->layer_count, what->device,
+                                  &what->settings, error);
+    if (what->member_count == 0)
+        return pipeline_create(what->plan, what->ours, what->layer_count, what->device, pair->runs, &what->settings,
+                               error);
+    pair->all = shard_pipelines_create(what->plan, what->members, what->member_count, what->layer_count, what->device,
+                                       pair->runs, &what->settings, error);
+    return pair->all ? pair->all->of[0] : NULL;
 }
 
 static bool make_pair(struct pair *pair, struct error *error)
@@ -30,10 +48,7 @@ static bool make_pair(struct pair *pair, struct error *error)
     const struct verify_layers *what = pair->what;
     const struct plan *plan = what->plan;
     pair->runs = plan->weights == WEIGHTS_FLUSH || what->schedule ? 1 : what->steps;
-    pair->pipeline = what->schedule ? pipeline_create_on(what->schedule, plan, what->ours, what->layer_count,
-                                                         what->device, &what->settings, error)
-                                    : pipeline_create(plan, what->ours, what->layer_count, what->device, pair->runs,
-                                                      &what->settings, error);
+    pair->pipeline = make_pipeline(pair, error);
     if (!pair->pipeline)
         return false;
 
@@ -48,11 +63,21 @@ static bool make_pair(struct pair *pair, struct error *error)
     return pair->twin != NULL;
 }
 
+static uint32_t member_count(const struct pair *pair)
+{
+    return pair->all ? pair->all->count : 1;
+}
+
+static const struct pipeline *member_of(const struct pair *pair, uint32_t member)
+{
+    return pair->all ? pair->all->of[member] : pair->pipeline;
+}
+
 static bool run_pair(struct pair *pair, struct verification *result, struct error *error)
 {
     const uint32_t micro_batches = pair->pipeline->schedule->micro_batches;
     for (uint32_t step = 0; step < pair->what->steps; step += pair->runs) {
-        if (!session_step(pair->pipeline->session, error)
+        if (!(pair->all ? shard_pipelines_step(pair->all, error) : session_step(pair->pipeline->session, error))
             || !twin_step(pair->twin, step / pair->runs, pair->losses, error))
             return false;
         const struct session_result *last = session_last(pair->pipeline->session);
@@ -60,8 +85,10 @@ static bool run_pair(struct pair *pair, struct verification *result, struct erro
         for (uint32_t i = 0; i < micro_batches; i++)
             result->loss += last->losses[i];
         result->loss *= (double)schedule_samples(pair->pipeline->schedule) / micro_batches;
-        for (uint32_t i = 0; i < micro_batches; i++)
-            result->losses_differing += memcmp(&last->losses[i], &pair->losses[i], sizeof(float)) != 0;
+        for (uint32_t m = 0; m < member_count(pair); m++)
+            for (uint32_t i = 0; i < micro_batches; i++)
+                result->losses_differing +=
+                    memcmp(&session_last(member_of(pair, m)->session)->losses[i], &pair->losses[i], sizeof(float)) != 0;
     }
     return true;
 }
@@ -78,11 +105,11 @@ static float number_at(const unsigned char *weights, enum precision precision, u
 }
 
 static void compare(const struct weir_layer *layer, enum precision precision, uint32_t copy, const unsigned char *ours,
-                    const unsigned char *theirs, struct verification *result)
+                    const unsigned char *theirs, bool counts, struct verification *result)
 {
     const size_t size = precision_bytes(precision);
     for (uint64_t i = 0; i < layer->parameter_bytes / size; i++) {
-        result->parameter_count += copy == 0;
+        result->parameter_count += counts;
         if (memcmp(ours + i * size, theirs + i * size, size) == 0)
             continue;
         if (result->differing++ == 0) {
@@ -95,21 +122,27 @@ static void compare(const struct weir_layer *layer, enum precision precision, ui
     }
 }
 
-// Every copy of a layer.
+// Every copy of a layer, on every member that its stage is split over.
 static bool compare_layer(struct pair *pair, uint32_t layer, struct queue *queue, struct verification *result,
                           struct error *error)
 {
-    const uint64_t bytes = pair->what->ours[layer].parameter_bytes;
-    unsigned char *ours = malloc(bytes + 1), *theirs = malloc(bytes + 1);
+    const struct verify_layers *what = pair->what;
+    const uint64_t bytes = what->ours[layer].parameter_bytes, all_bytes = what->theirs[layer].parameter_bytes;
+    unsigned char *ours = malloc(bytes + 1), *theirs = malloc(all_bytes + 1);
     bool good = (ours && theirs) || error_no_memory(error, "a verification");
     if (good) {
-        queue_download(queue, theirs, twin_parameters(pair->twin, layer), bytes);
+        queue_download(queue, theirs, twin_parameters(pair->twin, layer), all_bytes);
         good = queue_wait(queue, error);
     }
-    for (uint32_t copy = 0; good && copy < pipeline_copies(pair->pipeline, layer); copy++) {
-        good = pipeline_read_parameters(pair->pipeline, layer, copy, bytes, ours, error);
-        if (good)
-            compare(&pair->what->ours[layer], device_precision(pair->what->device), copy, ours, theirs, result);
+    for (uint32_t m = 0; good && m < member_count(pair); m++) {
+        const struct pipeline *pipeline = member_of(pair, m);
+        const unsigned char *their = all_bytes > bytes ? theirs + m * bytes : theirs;
+        for (uint32_t copy = 0; good && copy < pipeline_copies(pipeline, layer); copy++) {
+            good = pipeline_read_parameters(pipeline, layer, copy, bytes, ours, error);
+            if (good)
+                compare(&what->ours[layer], device_precision(what->device), copy, ours, their,
+                        copy == 0 && (m == 0 || all_bytes > bytes), result);
+        }
     }
     free(ours);
     free(theirs);

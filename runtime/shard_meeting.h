@@ -1,0 +1,33 @@
+// Sums over the members of a group of devices that a stage is split over, where the members are threads of one process
+// and their memory is on one device.
+//
+//     host of member 0    part 0 there -+-             -+- first share  added and copied -+-               -+- go on
+//     host of member 1    part 1 there -+- all are here -+- second share added and copied -+- all are given -+- go on
+//
+// Each adds one share of the elements of all parts, ((part 0 + part 1) + part 2) + .., and copies it to the others: no
+// memory beside the parts is needed, and no two touch the same element. Hosts meet when they give the work, not when it
+// is done; queues wait for each other by events.
+//
+// All members come to a place in the same order, since they run the same schedule. When one fails the others are told,
+// and nobody waits longer than the deadline.
+#ifndef RUNTIME_SHARD_MEETING_H
+#define RUNTIME_SHARD_MEETING_H
+
+#include "device/kernels.h"
+
+struct shard_meeting;
+
+// `places`: where sums may be under way at a time. deadline_ns: of one wait; 0: ten minutes.
+struct shard_meeting *shard_meeting_create(struct device *device, uint32_t members, uint32_t places,
+                                           uint64_t deadline_ns, struct error *error);
+void shard_meeting_free(struct shard_meeting *meeting);
+
+// What fails, fails the queue.
+void shard_meeting_sum(struct shard_meeting *meeting, uint32_t place, uint32_t member, struct queue *queue,
+                       struct values *part, size_t count);
+
+// False with the first failure.
+bool shard_meeting_is_well(struct shard_meeting *meeting, struct error *error);
+void shard_meeting_abandon(struct shard_meeting *meeting, const struct error *reason);
+
+#endif

@@ -1,0 +1,39 @@
+# Layers split over groups of devices: planned, and run bit for bit as all shards in one place compute it.
+exec 2>&1
+model=gpt-nano,width=32,heads=4,blocks=2,sequence=16,micro_batch=2
+plan() { weir partition "$1" --cluster "8 devices, ${memory:-1GiB}, 5GB/s 2us" --micro-batches 4 "${@:2}" -o plan.json >/dev/null; }
+run() { weir verify plan.json "$@" | tail -n 1; }
+
+echo "# in two, and in four with dropout"
+weir profile $model --tensor 2 -o two.json >/dev/null
+weir profile $model,dropout=0.1 --tensor 4 -o four.json >/dev/null
+plan two.json --schedule 1f1b --variants tensor2,tensor2 && run && run --device cpu:queued
+plan four.json --schedule 1f1b --variants tensor4,tensor4 && run && run --device cpu:queued
+
+echo "# with backwards in two parts, two copies, weight versions, replicas and layers that are recomputed"
+for schedule in zb-h1 dualpipe pipedream; do
+    plan two.json --schedule $schedule --variants tensor2,tensor2 && run
+done
+plan two.json --schedule 1f1b --variants tensor2,tensor2 --replicas 2,1 && run
+memory=380KiB plan two.json --schedule gpipe --variants tensor2,tensor2 && grep -q '"recompute": \[$' plan.json && run
+
+echo "# trained, kept as whole layers, gone on from to the bit, and by a plan that splits nothing"
+for i in $(seq 1200); do echo "line $i of a text that evens out the flow"; done > text
+train() { weir train $model --plan $1.json --data text --steps 6 --every 6 --checkpoints $2 --save-every 3 --keep 9 --resume; }
+plan two.json --schedule 1f1b --variants tensor2,tensor2 && cp plan.json split.json
+plan two.json --schedule 1f1b --ranks 2 && mv plan.json whole.json
+cp split.json plan.json
+train split once > table.txt; echo "exit $?"
+awk '/peak bytes/ { print $1, $2, $3, $4, $5 == $6 ? "as planned" : "not as planned" }' table.txt
+cp -r once again && rm -r again/step-6 && cp -r again other
+train split again > again.txt; echo "exit $?"
+diff -r once/step-6 again/step-6 && echo "the same bits"
+train whole other > other.txt; echo "exit $?"
+weir eval $model --checkpoint once --data text > once.txt; echo "exit $?"
+
+echo "# what is not run"
+run --clip 1
+plan two.json --schedule 1f1b --variants tensor2,- && run
+sed 's/tensor2/split2/g' two.json > other.json
+plan other.json --schedule 1f1b --variants split2 && run
+exit 0

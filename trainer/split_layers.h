@@ -1,0 +1,32 @@
+// The layers of a plan's model, for every member of the groups that its stages are split over (models/shards.h).
+#ifndef TRAINER_SPLIT_LAYERS_H
+#define TRAINER_SPLIT_LAYERS_H
+
+#include "runtime/shard_pipelines.h"
+#include "trainer/model_layers.h"
+#include "trainer/run_place.h"
+
+struct split_layers {
+    uint32_t members;               // 1: nothing is split
+    struct shard_meeting *meeting;  // NULL then
+    struct model_layers **of;       // by member
+    const struct weir_layer **layers;
+    const struct model *model;
+    struct pipeline_shards shards;  // how their parameters make up those of the model's layers
+};
+
+// Refuses variants that are not ours, and a run whose ranks are not threads on one device.
+struct split_layers *split_layers_create(const struct plan *plan, const struct model *model, struct device *device,
+                                         const struct batch_settings *settings, const struct run_place *place,
+                                         struct error *error);
+void split_layers_free(struct split_layers *layers);
+
+// All shards of a layer as one, for the sequential twin.
+struct model_layers *split_layers_of_twin(const struct split_layers *layers, const struct model *model,
+                                          struct device *device, const struct batch_settings *settings,
+                                          struct error *error);
+
+// The session's, of pipelines that are split. Refuses what they are not run with.
+bool split_layers_settle(const struct split_layers *layers, struct session_settings *settings, struct error *error);
+
+#endif
