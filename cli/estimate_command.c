@@ -11,7 +11,7 @@ enum {
     KEY_RATED_DEVICE = KEY_OWN,
     KEY_TENSOR, KEY_CONTEXT, KEY_EXPERT, KEY_DATA, KEY_MICRO_BATCH, KEY_SEQUENCE, KEY_DTYPE, KEY_PRODUCTS,
     KEY_ATTENTION, KEY_OVERLAP, KEY_SHARD, KEY_SEQUENCE_PARALLEL, KEY_GRAPHS, KEY_HIDDEN_EXPERTS, KEY_COMPILED,
-    KEY_EXPLAIN, KEY_LIST,
+    KEY_DISPATCH, KEY_EXPLAIN, KEY_LIST,
 };
 
 enum { MOST_DEGREE = 1 << 16, MOST_TOKENS = 1 << 26 };
@@ -36,8 +36,9 @@ static const struct argp_option options[] = {
     { "sequence", KEY_SEQUENCE, "N", 0, "Tokens in each (as long as the model's file says)", 0 },
     { "dtype", KEY_DTYPE, "T", 0, "Of activations and weights (bf16)", 0 },
     { "products", KEY_PRODUCTS, "T", 0, "Of what products read (as --dtype): fp8, fp4", 0 },
-    { "attention", KEY_ATTENTION, "HOW", 0, "fused, plain, or again: its scores computed again", 0 },
+    { "attention", KEY_ATTENTION, "HOW", 0, "fused, flash (FlashAttention 2), plain, again", 0 },
     { "overlap", KEY_OVERLAP, "WHAT", 0, "Messages in a layer behind products: nothing, backward, all", 0 },
+    { "dispatch", KEY_DISPATCH, "HOW", 0, "A token to each of its experts, or once to a group that has some", 0 },
     { "sequence-parallel", KEY_SEQUENCE_PARALLEL, 0, 0, "Norms and residuals split over the tensor group", 0 },
     { "graphs", KEY_GRAPHS, 0, 0, "Launches cost the host nothing (CUDA graphs)", 0 },
     { "hidden-experts", KEY_HIDDEN_EXPERTS, 0, 0, "What experts send is hidden behind other work", 0 },
@@ -103,6 +104,9 @@ static error_t take_how(int key, char *argument, struct estimate_request *reques
         return 0;
     case KEY_SHARD:
         request->shard = option_name(argument, "--shard", estimate_shard_words, state);
+        return 0;
+    case KEY_DISPATCH:
+        request->dispatch = option_name(argument, "--dispatch", estimate_dispatch_words, state);
         return 0;
     case KEY_SEQUENCE_PARALLEL:
         request->sequence_parallel = true;

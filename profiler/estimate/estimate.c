@@ -8,9 +8,10 @@
 #include "common/json.h"
 #include "profiler/estimate/layer_costs.h"
 
-const char *const estimate_attention_words[] = { "fused", "plain", "again", NULL };
+const char *const estimate_attention_words[] = { "fused", "flash", "plain", "again", NULL };
 const char *const estimate_overlap_words[] = { "nothing", "backward", "all", NULL };
 const char *const estimate_shard_words[] = { "none", "optimizer", "gradients", "weights", NULL };
+const char *const estimate_dispatch_words[] = { "each", "once", NULL };
 
 struct estimate_request estimate_usual(void)
 {

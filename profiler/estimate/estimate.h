@@ -10,19 +10,24 @@
 #include "profiler/estimate/transformer.h"
 #include "profiler/profile.h"
 
-// How attention is computed: by one kernel that keeps no scores; with scores that are kept; with scores that are
-// computed again in the backward (what Korthikanti calls selective).
-enum attention_how { ATTENTION_FUSED, ATTENTION_PLAIN, ATTENTION_AGAIN };
+// How attention is computed: by one kernel that keeps no scores, the vendor's or FlashAttention 2; with scores that are
+// kept; with scores that are computed again in the backward (what Korthikanti calls selective).
+enum attention_how { ATTENTION_FUSED, ATTENTION_FLASH, ATTENTION_PLAIN, ATTENTION_AGAIN };
 
 // What of a layer's own communication is hidden: nothing; in the backward what fits behind the products for the
 // weights; all that fits behind the products beside it, in as many parts as there are devices.
 enum overlap_how { OVERLAP_NOTHING, OVERLAP_BACKWARD, OVERLAP_ALL };
 
+// How tokens reach their experts: to each of them apart (NCCL's all-to-all), or once to each group of devices that has
+// some of them, which deals them out (DeepEP, HybridEP).
+enum dispatch_how { DISPATCH_EACH, DISPATCH_ONCE };
+
 // What devices with the same part of the model hold once between them.
-enum shard_how { ESTIMATE_SHARD_NONE, ESTIMATE_SHARD_OPTIMIZER, ESTIMATE_SHARD_GRADIENTS, ESTIMATE_SHARD_WEIGHTS };
+enum estimate_shard { ESTIMATE_SHARD_NONE, ESTIMATE_SHARD_OPTIMIZER, ESTIMATE_SHARD_GRADIENTS, ESTIMATE_SHARD_WEIGHTS };
 
 // For people and for options; each ends in NULL.
-extern const char *const estimate_attention_words[], *const estimate_overlap_words[], *const estimate_shard_words[];
+extern const char *const estimate_attention_words[], *const estimate_overlap_words[], *const estimate_shard_words[],
+    *const estimate_dispatch_words[];
 
 struct estimate_request {
     uint64_t tensor, context, expert, data;  // degrees, from 1; `expert` divides context x data
@@ -31,7 +36,8 @@ struct estimate_request {
     const char *products;                    // of the layers' products, "fp8"; NULL: as dtype
     enum attention_how attention;
     enum overlap_how overlap;
-    enum shard_how shard;
+    enum estimate_shard shard;
+    enum dispatch_how dispatch;
     bool sequence_parallel;  // what tensor parallelism leaves whole is split along the sequence
     bool graphs;             // launches cost the host nothing
     bool hidden_experts;     // what experts send is hidden behind other micro-batches' work

@@ -38,26 +38,69 @@ static double crossings(enum collective what)
     return what == ALL_REDUCE ? 2 : 1;
 }
 
+// The ranks of a group that are within one group of a level, and of the level below it.
+struct spread_over {
+    double inside, here;
+    const struct rated_level *level;
+};
+
+// The levels, innermost first, that have more of the group's ranks within than the level below; returns how many.
+static size_t find_spread(const struct rated_device *device, struct group group, struct spread_over *over)
+{
+    size_t count = 0;
+    double reach = 1;
+    for (size_t i = 0; i < device->level_count; i++) {
+        const double inside = fmax(1, fmin(group.ranks, reach / group.stride));
+        reach *= (double)device->levels[i].size;
+        const double here = fmax(1, fmin(group.ranks, reach / group.stride));
+        if (here > inside)
+            over[count++] = (struct spread_over){ inside, here, &device->levels[i] };
+    }
+    return count;
+}
+
+static double level_ns(const struct rated_level *level, double bytes)
+{
+    return bytes / ((double)level->bytes_per_second * share(level->permille)) * 1e9;
+}
+
+// Gathers go round a ring, sums up and down a tree.
+static double steps_ns(const struct spread_over *over, enum collective what)
+{
+    const double groups = over->here / over->inside;
+    const double steps = what == ALL_GATHER || what == REDUCE_SCATTER ? groups - 1 : crossings(what) * log2(groups);
+    return (double)over->level->latency_ns * fmax(1, steps);
+}
+
 // A ring, or what is as good: at each level the ranks within a group of it share the links that leave the group, one
 // of each device, and ranks that stand apart have those of the devices between them busy with rings of their own.
 double collective_ns(const struct rated_device *device, enum collective what, double bytes, struct group group)
 {
-    if (group.ranks <= 1)
-        return 0;
-    double reach = 1, slowest = 0, latency = 0;
-    for (size_t i = 0; i < device->level_count; i++) {
-        const struct rated_level *level = &device->levels[i];
-        const double inside = fmax(1, fmin(group.ranks, reach / group.stride));  // ranks in a group of the level below
-        reach *= (double)level->size;
-        const double here = fmax(1, fmin(group.ranks, reach / group.stride));
-        if (here <= inside)
-            continue;
+    struct spread_over over[RATED_MOST_LEVELS];
+    double slowest = 0, latency = 0;
+    const size_t levels = find_spread(device, group, over);
+    for (size_t i = 0; i < levels; i++) {
         // Of a gathered whole each group of `inside` ranks lacks what the other groups hold.
-        double lacking = bytes * (here - inside) / here;
-        lacking /= what == ALL_TO_ALL ? 1 : inside;
-        const double rate = (double)level->bytes_per_second * share(level->permille);
-        slowest = fmax(slowest, crossings(what) * lacking / rate * 1e9);
-        latency += crossings(what) * (double)level->latency_ns * fmax(1, log2(here / inside));
+        double lacking = bytes * (over[i].here - over[i].inside) / over[i].here;
+        lacking /= what == ALL_TO_ALL ? 1 : over[i].inside;
+        slowest = fmax(slowest, crossings(what) * level_ns(over[i].level, lacking));
+        latency += steps_ns(&over[i], what);
+    }
+    return latency + slowest;
+}
+
+double dispatch_ns(const struct rated_device *device, double bytes, double chosen, struct group group)
+{
+    struct spread_over over[RATED_MOST_LEVELS];
+    double slowest = 0, latency = 0;
+    const size_t levels = find_spread(device, group, over);
+    for (size_t i = 0; i < levels; i++) {
+        // How many of the groups that do not hold the token have one of its experts, for each of these.
+        const double groups = group.ranks / over[i].inside;
+        const double reached = groups * (1 - pow(1 - 1 / groups, chosen)) / chosen;
+        const double lacking = bytes * reached * (over[i].here - over[i].inside) / over[i].here;
+        slowest = fmax(slowest, level_ns(over[i].level, lacking));
+        latency += steps_ns(&over[i], ALL_TO_ALL);
     }
     return latency + slowest;
 }

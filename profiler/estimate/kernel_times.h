@@ -26,4 +26,8 @@ struct group {
 };
 double collective_ns(const struct rated_device *device, enum collective what, double bytes, struct group group);
 
+// Tokens to the `chosen` of the experts that the group shares, even ones; each token crosses to a group of the level
+// below once, however many of its experts are there. `bytes`: of all tokens once for each of their experts.
+double dispatch_ns(const struct rated_device *device, double bytes, double chosen, struct group group);
+
 #endif

@@ -248,11 +248,13 @@ static void add_fused_attention(struct layer_maker *maker)
 {
     const double flops = attention_flops(maker);
     const struct rated_device *device = maker->device;
+    const struct rated_attention *of =
+        maker->request->attention == ATTENTION_FLASH ? &device->flash : &device->fused;
     const double peak = (double)maker->head_products->gigaflops * (double)device->sustained_permille / 1e6;
     struct phase_estimate *forward = phase_of(maker, ESTIMATE_F), *backward = phase_of(maker, ESTIMATE_I);
-    forward->attention_ns += (double)device->kernel_ns + flops / (peak * (double)device->attention_forward_permille);
+    forward->attention_ns += (double)device->kernel_ns + flops / (peak * (double)of->forward_permille);
     backward->attention_ns +=
-        2 * (double)device->kernel_ns + 2.5 * flops / (peak * (double)device->attention_backward_permille);
+        2 * (double)device->kernel_ns + 2.5 * flops / (peak * (double)of->backward_permille);
     forward->launches += 1;
     backward->launches += 3;
     count_flops(maker, flops);
@@ -383,7 +385,7 @@ void make_attention(struct layer_maker *maker)
         if (model->normed_heads)
             add_small_pass(maker, i, 2 * tokens * (queries + keys));
     }
-    if (maker->request->attention == ATTENTION_FUSED)
+    if (maker->request->attention == ATTENTION_FUSED || maker->request->attention == ATTENTION_FLASH)
         add_fused_attention(maker);
     else
         add_plain_attention(maker);
@@ -452,22 +454,35 @@ void make_mlp(struct layer_maker *maker)
 // Tokens on their way to their experts, or back.
 static void add_dispatch(struct layer_maker *maker, enum estimate_phase phase, double numbers)
 {
-    const struct group group = { (double)maker->request->expert, maker->tensor };
-    struct phase_estimate *to = phase_of(maker, phase);
-    const double before = to->communication_ns;
-    add_exchange(maker, phase, ALL_TO_ALL, numbers * maker->number, group);
+    const struct group group = { (double)maker->request->expert, 1 };
+    if (group.ranks > 1) {
+        const double bytes = numbers * maker->number;
+        phase_of(maker, phase)->communication_ns += maker->request->dispatch == DISPATCH_ONCE
+            ? dispatch_ns(maker->device, bytes, (double)maker->model->chosen, group)
+            : collective_ns(maker->device, ALL_TO_ALL, bytes, group);
+        phase_of(maker, phase)->launches += 1;
+    }
     add_pass(maker, phase, 2 * numbers);  // put in the experts' order, or back in their own
+}
+
+// While one micro-batch's tokens are on their way, another one's layers work.
+static void hide_dispatch(struct layer_maker *maker, enum estimate_phase phase, double before)
+{
+    struct phase_estimate *of = phase_of(maker, phase);
+    const double sent = of->communication_ns - before;
+    const double work = of->products_ns + of->passes_ns;
     if (!maker->request->hidden_experts)
         return;
-    to->hidden_ns += to->communication_ns - before;
-    to->communication_ns = before;
+    const double exposed = fmax(0, sent - work);
+    of->communication_ns = before + exposed;
+    of->hidden_ns += sent - exposed;
 }
 
 static void add_router(struct layer_maker *maker)
 {
     const struct transformer *model = maker->model;
     const double experts = (double)model->experts;
-    enum { SMALL_KERNELS = 8 };  // the best few of each token, their weights, counts and places
+    enum { SMALL_KERNELS = 40 };  // the best few of each token, their weights, counts and places
     add_linear(maker, maker->local_tokens, (double)model->hidden, experts, 1);
     for (int i = 0; i < SMALL_KERNELS; i++) {
         add_small_pass(maker, ESTIMATE_F, 2 * maker->local_tokens * experts);
@@ -490,11 +505,14 @@ void make_experts(struct layer_maker *maker)
         leave_split(maker);
     }
     hide_exchanges(maker);
+    const double before[] = { phase_of(maker, ESTIMATE_F)->communication_ns, phase_of(maker, ESTIMATE_I)->communication_ns };
     add_dispatch(maker, ESTIMATE_F, sent * hidden);
     add_mlp(maker, sent / here, (double)model->expert_ffn, here);
     add_dispatch(maker, ESTIMATE_F, sent * hidden);
     add_dispatch(maker, ESTIMATE_I, sent * hidden);
     add_dispatch(maker, ESTIMATE_I, sent * hidden);
+    for (int i = ESTIMATE_F; i <= ESTIMATE_I; i++)
+        hide_dispatch(maker, i, before[i]);
     add_residual(maker);
     keep(maker, maker->local_tokens * hidden);
     keep(maker, 2 * sent * hidden);  // what the experts have read, and what they have said

@@ -49,12 +49,15 @@ static void read_levels(struct json *root, struct rated_device *device)
     }
 }
 
-static void read_attention(struct json *root, struct rated_device *device)
+static struct rated_attention read_attention(struct json *root, const char *key)
 {
-    struct json attention = json_object(root, "attention");
-    device->attention_forward_permille = permille(&attention, "forward_permille");
-    device->attention_backward_permille = permille(&attention, "backward_permille");
+    struct json attention = json_object(root, key);
+    const struct rated_attention read = {
+        .forward_permille = permille(&attention, "forward_permille"),
+        .backward_permille = permille(&attention, "backward_permille"),
+    };
     json_end(&attention);
+    return read;
 }
 
 bool rated_device_read(const char *text, size_t length, const char *name, struct rated_device *device,
@@ -76,7 +79,8 @@ bool rated_device_read(const char *text, size_t length, const char *name, struct
     device->host_ns = json_u64(&root, "host_ns", 0, JSON_MAX);
     device->sustained_permille = permille(&root, "sustained_permille");
     read_products(&root, device);
-    read_attention(&root, device);
+    device->fused = read_attention(&root, "fused_attention");
+    device->flash = read_attention(&root, "flash_attention");
     read_levels(&root, device);
     if (json_has(&root, "notes"))
         json_string(&root, "notes");
@@ -157,6 +161,14 @@ static void write_products(const struct rated_device *device, struct json_writer
     json_close(writer);
 }
 
+static void write_attention(const struct rated_attention *attention, const char *key, struct json_writer *writer)
+{
+    json_begin_object(writer, key, JSON_INLINE);
+    json_put_u64(writer, "forward_permille", attention->forward_permille);
+    json_put_u64(writer, "backward_permille", attention->backward_permille);
+    json_close(writer);
+}
+
 static void write_levels(const struct rated_device *device, struct json_writer *writer)
 {
     json_begin_array(writer, "levels", JSON_LINES);
@@ -188,10 +200,8 @@ void rated_device_write(const struct rated_device *device, struct text *text)
     json_put_u64(&writer, "host_ns", device->host_ns);
     json_put_u64(&writer, "sustained_permille", device->sustained_permille);
     write_products(device, &writer);
-    json_begin_object(&writer, "attention", JSON_INLINE);
-    json_put_u64(&writer, "forward_permille", device->attention_forward_permille);
-    json_put_u64(&writer, "backward_permille", device->attention_backward_permille);
-    json_close(&writer);
+    write_attention(&device->fused, "fused_attention", &writer);
+    write_attention(&device->flash, "flash_attention", &writer);
     write_levels(device, &writer);
     json_close(&writer);
 }

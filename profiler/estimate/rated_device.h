@@ -20,6 +20,11 @@ struct rated_product {
     uint64_t kernel_ns;  // what each takes besides
 };
 
+// Attention in one kernel: the vendor's best for this device, and FlashAttention 2, which is written for all.
+struct rated_attention {
+    uint64_t forward_permille, backward_permille;  // of the peak of the activations' type
+};
+
 struct rated_level {  // innermost first, as a cluster's
     uint64_t size;    // devices, or groups of the level below
     uint64_t latency_ns;
@@ -36,7 +41,7 @@ struct rated_device {
     uint64_t kernel_ns;  // what a kernel takes besides its bytes
     uint64_t host_ns;    // what the host takes to launch one
     uint64_t sustained_permille;  // of the speed of products alone, that training gets
-    uint64_t attention_forward_permille, attention_backward_permille;  // of the peak, by a fused kernel
+    struct rated_attention fused, flash;
     struct rated_product products[RATED_MOST_PRODUCTS];
     size_t product_count;
     struct rated_level levels[RATED_MOST_LEVELS];

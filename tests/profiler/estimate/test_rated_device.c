@@ -24,7 +24,8 @@ static void the_example_of_the_page_is_read_and_written_byte_for_byte(void **sta
 static void built_in_ones_are_found_by_name(void **state)
 {
     (void)state;
-    const char *const names[] = { "a100-40", "a100-80", "h100-sxm", "h200", "h800", "b200", "gb200", "mi300x", "v100-32" };
+    const char *const names[] = { "a100-40", "a100-80", "b200",   "b300",   "gb200",  "gb300",
+                                  "h100-sxm", "h200",   "h800",   "mi300x", "v100-32" };
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         struct error error = { 0 };
         struct rated_device device;
@@ -32,6 +33,10 @@ static void built_in_ones_are_found_by_name(void **state)
             fail_msg("%s", error.text);
         assert_string_equal(device.name, names[i]);
         assert_non_null(rated_device_product(&device, "fp16"));
+        struct text text = { 0 };
+        rated_device_write(&device, &text);
+        assert_string_equal(text.data, rated_device_documents[i]);
+        text_clear(&text);
     }
     struct error error = { 0 };
     struct rated_device device;
@@ -53,7 +58,8 @@ static void refuses(const char *from, const char *to, const char *sentence)
 static void bad_documents_are_refused_with_the_place(void **state)
 {
     (void)state;
-    refuses("\"multiprocessors\": 132", "\"multiprocessors\": 0", "d.json: multiprocessors: is 0; it must be from 1 to 1048576");
+    refuses("\"multiprocessors\": 132", "\"multiprocessors\": 0",
+            "d.json: multiprocessors: is 0; it must be from 1 to 1048576");
     refuses("\"fp8\"", "\"bf16\"", "d.json: products[1].dtype: \"bf16\" is there twice");
     refuses("\"host_ns\"", "\"host\"", "d.json: host_ns: is missing");
     refuses("\"version\": 1", "\"version\": 2", "d.json: version: is 2; this Weir reads up to version 1");

@@ -45,7 +45,8 @@ static const struct published {
                      " \"vocab_size\": 151936, \"num_experts\": 60, \"num_experts_per_tok\": 4,"
                      " \"moe_intermediate_size\": 1408, \"shared_expert_intermediate_size\": 5632}", 14315784192 },
     { "GPT-NeoX 20B", "{\"model_type\": \"gpt_neox\", \"num_hidden_layers\": 44, \"hidden_size\": 6144,"
-                      " \"num_attention_heads\": 64, \"intermediate_size\": 24576, \"vocab_size\": 50432}", 20554567680 },
+                      " \"num_attention_heads\": 64, \"intermediate_size\": 24576, \"vocab_size\": 50432}",
+      20554567680 },
     { "DeepSeek V2 Lite", "{\"model_type\": \"deepseek_v2\", \"num_hidden_layers\": 27, \"hidden_size\": 2048,"
                           " \"num_attention_heads\": 16, \"intermediate_size\": 10944, \"vocab_size\": 102400,"
                           " \"q_lora_rank\": null, \"kv_lora_rank\": 512, \"qk_nope_head_dim\": 128,"
@@ -54,7 +55,8 @@ static const struct published {
                           " \"first_k_dense_replace\": 1}", 15706484224 },
     { "DeepSeek V3", "{\"model_type\": \"deepseek_v3\", \"num_hidden_layers\": 61, \"hidden_size\": 7168,"
                      " \"num_attention_heads\": 128, \"intermediate_size\": 18432, \"vocab_size\": 129280,"
-                     " \"q_lora_rank\": 1536, \"kv_lora_rank\": 512, \"qk_nope_head_dim\": 128, \"qk_rope_head_dim\": 64,"
+                     " \"q_lora_rank\": 1536, \"kv_lora_rank\": 512, \"qk_nope_head_dim\": 128,"
+                     " \"qk_rope_head_dim\": 64,"
                      " \"v_head_dim\": 128, \"n_routed_experts\": 256, \"n_shared_experts\": 1,"
                      " \"num_experts_per_tok\": 8, \"moe_intermediate_size\": 2048, \"first_k_dense_replace\": 3}",
       671026419200 },
@@ -84,8 +86,8 @@ static const struct wrong {
 } wrong[] = {
     { "{}", "config.json: model_type: is missing" },
     { "{\"model_type\": \"bert\"}",
-      "config.json: model_type: \"bert\" is none of those that are estimated: llama, mistral, qwen2, qwen3, gpt2, gpt_neox,"
-      " mixtral, qwen2_moe, qwen3_moe, deepseek_v2, deepseek_v3" },
+      "config.json: model_type: \"bert\" is none of those that are estimated: llama, mistral, qwen2, qwen3, gpt2,"
+      " gpt_neox, mixtral, qwen2_moe, qwen3_moe, deepseek_v2, deepseek_v3" },
     { "{\"model_type\": \"llama\", \"vocab_size\": 100}", "config.json: num_hidden_layers: is missing" },
     { "{\"model_type\": \"gpt2\", \"vocab_size\": 100, \"n_layer\": 2, \"n_embd\": 64, \"n_head\": 3,"
       " \"n_positions\": 16}", "config.json: its 3 heads do not divide its hidden size of 64" },
