@@ -216,6 +216,26 @@ char *weir_profile_text(const struct weir_profile *profile, struct weir_error *e
 char *weir_profile_lint(const struct weir_profile *profile, struct weir_error *error);
 void weir_profile_free(struct weir_profile *profile);
 
+// What a transformer would cost on devices that are not here (docs/estimate.md).
+struct weir_estimating {
+    const char *device;  // needed: a built-in one ("h100-sxm"), a file or a document's text
+    uint32_t tensor, context, expert, data;  // degrees; usual: 1
+    uint32_t micro_batch;   // sequences; usual: 1
+    uint32_t sequence;      // tokens in each; usual: as the model's file says
+    const char *dtype;      // of activations and weights; usual: "bf16"
+    const char *products;   // of what products read, "fp8"; usual: as dtype
+    const char *attention;  // "fused" (usual), "flash", "plain", "again"
+    const char *overlap;    // messages behind products: "nothing", "backward" (usual), "all"
+    const char *shard;      // what devices of `data` hold once: "none" (usual), "optimizer", "gradients", "weights"
+    const char *dispatch;   // tokens to their experts: to "each" (usual), or "once" to a group of devices
+    bool sequence_parallel, graphs, hidden_experts, compiled;
+};
+
+// `config`: the path of a Hugging Face config.json, or its text. Hands out where the time goes and the profile; either
+// may be NULL.
+bool weir_estimate(const char *config, const struct weir_estimating *estimating, struct weir_answer *answer,
+                   struct weir_profile **profile, struct weir_error *error);
+
 // --- plans: which layers on which rank ----------------------------------------------
 
 struct weir_plan;

@@ -13,12 +13,12 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from .documents import (Comparison, Explanation, Plan, Profile, Schedule, Simulation, Sweep, compare, partition,
-                        schedule, search, sweep)
+from .documents import (Comparison, Estimate, Explanation, Plan, Profile, Schedule, Simulation, Sweep, compare,
+                        estimate, partition, schedule, search, sweep)
 from .library import WeirError, version as _version
 
-__all__ = ['Comparison', 'Explanation', 'Plan', 'Profile', 'Schedule', 'Simulation', 'Sweep', 'WeirError', 'compare',
-           'partition', 'profile', 'schedule', 'search', 'sweep']
+__all__ = ['Comparison', 'Estimate', 'Explanation', 'Plan', 'Profile', 'Schedule', 'Simulation', 'Sweep', 'WeirError',
+           'compare', 'estimate', 'partition', 'profile', 'schedule', 'search', 'sweep']
 __version__ = _version()
 
 

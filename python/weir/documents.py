@@ -13,11 +13,11 @@ import sys
 from typing import Any, Iterable, Iterator, Mapping, Optional, Sequence, TypeVar, Union
 
 from . import library
-from .library import (Progress, WeirError, call, encode, numbers, run, run_answer, size, take_text, time_ns,
+from .library import (Progress, WeirError, call, call_answer, encode, numbers, run, run_answer, size, take_text, time_ns,
                       whole)
 
-__all__ = ['Comparison', 'Explanation', 'Plan', 'Profile', 'Schedule', 'Simulation', 'Sweep', 'compare', 'partition',
-           'schedule', 'search', 'sweep']
+__all__ = ['Comparison', 'Estimate', 'Explanation', 'Plan', 'Profile', 'Schedule', 'Simulation', 'Sweep', 'compare',
+           'estimate', 'partition', 'schedule', 'search', 'sweep']
 
 Path = Union[str, 'os.PathLike[str]']
 Size = Union[int, str]
@@ -400,6 +400,27 @@ class Explanation(_Found):
         return self._text
 
 
+class Estimate(_Found):
+    """Where the time of a model would go on devices that are not here: the document "weir.estimate"."""
+
+    def __init__(self, config: bytes, estimating: library.Estimating) -> None:
+        self._config, self._estimating = config, estimating
+        self._json, self._table = call_answer('estimate', config, ctypes.byref(estimating), behind=[None])
+
+    def table(self) -> str:
+        """Where each layer's time goes, for people."""
+        return self._table
+
+    def profile(self) -> Profile:
+        """The profile to plan with, made when it is asked for."""
+        profile = ctypes.c_void_p()
+        call('estimate', self._config, ctypes.byref(self._estimating), None, ctypes.byref(profile))
+        return Profile(profile.value or 0)
+
+    def __str__(self) -> str:
+        return self._table
+
+
 class Sweep(_Found, Sequence[Mapping[str, Any]]):
     """The rows of a sweep (docs/formats/sweep.md), the table of them, and the plan that is suggested."""
 
@@ -425,6 +446,29 @@ class Sweep(_Found, Sequence[Mapping[str, Any]]):
 
 
 # --- calls --------------------------------------------------------------------------------------------------------
+
+
+def estimate(config: Union[Path, Document], device: Union[str, Document], *, tensor: int = 1, context: int = 1,
+             expert: int = 1, data: int = 1, micro_batch: int = 1, sequence: Optional[int] = None, dtype: str = 'bf16',
+             products: Optional[str] = None, attention: str = 'fused', overlap: str = 'backward', shard: str = 'none',
+             dispatch: str = 'each', sequence_parallel: bool = False, graphs: bool = False, hidden_experts: bool = False,
+             compiled: bool = False) -> Estimate:
+    """What a transformer would cost on devices that are not here: docs/estimate.md.
+
+    `config`: a Hugging Face config.json, or what is in it. `device`: "h100-sxm", a file, or a document. `tensor`,
+    `context`, `expert`, `data`: how many devices share each layer, each sequence, the experts, and the weights.
+    `products`: the type that products read, such as "fp8". `attention`: "fused", "flash", "plain" or "again". `overlap`: messages
+    behind products, "nothing", "backward" or "all". `shard`: what devices of `data` hold once between them.
+    """
+    given = json.dumps(config).encode() if isinstance(config, Mapping) else _path(config)
+    estimating = library.Estimating(
+        device=_document(device), tensor=whole(tensor, 'tensor', 1), context=whole(context, 'context', 1),
+        expert=whole(expert, 'expert', 1), data=whole(data, 'data', 1),
+        micro_batch=whole(micro_batch, 'micro_batch', 1), sequence=whole(sequence, 'sequence', 1), dtype=encode(dtype),
+        products=encode(products), attention=encode(attention), overlap=encode(overlap), shard=encode(shard),
+        dispatch=encode(dispatch),
+        sequence_parallel=sequence_parallel, graphs=graphs, hidden_experts=hidden_experts, compiled=compiled)
+    return Estimate(given, estimating)
 
 
 def partition(profile: Profile, cluster: Union[str, Document], *, schedule: Union[str, Schedule],

@@ -58,6 +58,15 @@ class Pin(Structure):
     _fields_ = [('layer', c_char_p), ('stage', c_uint32)]
 
 
+class Estimating(Structure):
+    _fields_ = [
+        ('device', c_char_p), ('tensor', c_uint32), ('context', c_uint32), ('expert', c_uint32), ('data', c_uint32),
+        ('micro_batch', c_uint32), ('sequence', c_uint32), ('dtype', c_char_p), ('products', c_char_p),
+        ('attention', c_char_p), ('overlap', c_char_p), ('shard', c_char_p), ('dispatch', c_char_p),
+        ('sequence_parallel', c_bool), ('graphs', c_bool), ('hidden_experts', c_bool), ('compiled', c_bool),
+    ]
+
+
 class Planning(Structure):
     _fields_ = [
         ('cluster', c_char_p), ('schedule', c_char_p), ('order', c_void_p), ('micro_batches', c_uint32),
@@ -164,6 +173,7 @@ _CALLS = {
     'profile_document': (c_void_p, PROFILE),
     'profile_text': (c_void_p, PROFILE),
     'profile_lint': (c_void_p, PROFILE),
+    'estimate': (c_bool, c_char_p, POINTER(Estimating), POINTER(Answer), POINTER(c_void_p)),
     'partition': (c_void_p, PROFILE, POINTER(Planning)),
     'plan_load': (c_void_p, c_char_p),
     'plan_read': (c_void_p, c_char_p, c_size_t, c_char_p),
@@ -311,6 +321,16 @@ def _discard(name: str, result: Any) -> None:
     if isinstance(result, int) and not isinstance(result, bool):
         frees = {'partition': LIBRARY.weir_plan_free, 'search': LIBRARY.weir_schedule_free}
         frees.get(name, LIBRARY.weir_text_free)(result)
+
+
+def call_answer(name: str, *arguments: Any, behind: Any = ()) -> tuple[str, str]:
+    """call() of a function that fills in a struct weir_answer: the document, and what people read."""
+    answer = Answer()
+    try:
+        call(name, *arguments, ctypes.byref(answer), *behind)
+        return _text_at(answer.document), _text_at(answer.text)
+    finally:
+        LIBRARY.weir_answer_clear(ctypes.byref(answer))
 
 
 def run_answer(name: str, *arguments: Any, behind: Any = (), watch: Watch,

@@ -1,0 +1,105 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "profiler/estimate/estimate.h"
+#include "runtime/weir_handles.h"
+
+static bool is_text(const char *given)
+{
+    return given[strspn(given, " \t\r\n")] == '{';
+}
+
+static bool load_model(const char *config, struct transformer *model, struct error *error)
+{
+    if (is_text(config))
+        return transformer_read(config, strlen(config), "config", model, error);
+    return transformer_load(config, model, error);
+}
+
+static bool load_device(const char *given, struct rated_device *device, struct error *error)
+{
+    if (!given)
+        return error_set(error, "device is needed: a built-in one (\"h100-sxm\"), a file or a document's text");
+    if (is_text(given))
+        return rated_device_read(given, strlen(given), "device", device, error);
+    return rated_device_load(given, device, error);
+}
+
+static uint64_t degree(uint32_t given)
+{
+    return given > 0 ? given : 1;
+}
+
+static bool read_request(const struct weir_estimating *given, struct estimate_request *request, struct error *error)
+{
+    unsigned attention, overlap, shard, dispatch;
+    *request = estimate_usual();
+    if (!given_choice(given->attention, "attention", estimate_attention_words, &attention, error)
+        || !given_choice(given->overlap, "overlap", estimate_overlap_words, &overlap, error)
+        || !given_choice(given->shard, "shard", estimate_shard_words, &shard, error)
+        || !given_choice(given->dispatch, "dispatch", estimate_dispatch_words, &dispatch, error))
+        return false;
+    request->tensor = degree(given->tensor);
+    request->context = degree(given->context);
+    request->expert = degree(given->expert);
+    request->data = degree(given->data);
+    request->micro_batch = degree(given->micro_batch);
+    request->sequence = given->sequence;
+    request->dtype = given->dtype ? given->dtype : request->dtype;
+    request->products = given->products;
+    request->attention = (enum attention_how)attention;
+    request->overlap = given->overlap ? (enum overlap_how)overlap : request->overlap;
+    request->shard = (enum estimate_shard)shard;
+    request->dispatch = (enum dispatch_how)dispatch;
+    request->sequence_parallel = given->sequence_parallel;
+    request->graphs = given->graphs;
+    request->hidden_experts = given->hidden_experts;
+    request->fused_passes = given->compiled;
+    return true;
+}
+
+static bool hand_out(const struct estimate *estimate, struct weir_answer *answer, struct weir_profile **profile,
+                     struct weir_error *error)
+{
+    struct error reason = { 0 };
+    if (profile) {
+        struct profile *made = estimate_profile(estimate, &reason);
+        *profile = wrap_profile(made, &reason, error);
+        if (!*profile)
+            return false;
+    }
+    if (!answer)
+        return true;
+    struct text document = { 0 }, text = { 0 };
+    estimate_write(estimate, &document);
+    estimate_print(estimate, &text);
+    if (hand_answer(&document, &text, answer, error))
+        return true;
+    if (profile) {
+        weir_profile_free(*profile);
+        *profile = NULL;
+    }
+    return false;
+}
+
+bool weir_estimate(const char *config, const struct weir_estimating *estimating, struct weir_answer *answer,
+                   struct weir_profile **profile, struct weir_error *error)
+{
+    if (!is_there(config, "config", error) || !is_there(estimating, "estimating", error))
+        return false;
+    struct error reason = { 0 };
+    struct transformer model;
+    struct rated_device device;
+    struct estimate_request request;
+    struct estimate *estimate = malloc(sizeof *estimate);
+    bool good = false;
+    if (!estimate)
+        error_no_memory(&reason, "an estimate");
+    else
+        good = read_request(estimating, &request, &reason) && load_model(config, &model, &reason)
+            && load_device(estimating->device, &device, &reason)
+            && estimate_model(&model, &device, &request, estimate, &reason);
+    good = good ? hand_out(estimate, answer, profile, error) : tell(error, &reason);
+    free(estimate);
+    return good;
+}
