@@ -13,8 +13,8 @@ import sys
 from typing import Any, Iterable, Iterator, Mapping, Optional, Sequence, TypeVar, Union
 
 from . import library
-from .library import (Progress, WeirError, call, call_answer, encode, numbers, run, run_answer, size, take_text, time_ns,
-                      whole)
+from .library import (Progress, WeirError, call, call_answer, encode, numbers, run, run_answer, size, take_text,
+                      time_ns, whole)
 
 __all__ = ['Comparison', 'Estimate', 'Explanation', 'Plan', 'Profile', 'Schedule', 'Simulation', 'Sweep', 'compare',
            'estimate', 'partition', 'schedule', 'search', 'sweep']
@@ -451,14 +451,15 @@ class Sweep(_Found, Sequence[Mapping[str, Any]]):
 def estimate(config: Union[Path, Document], device: Union[str, Document], *, tensor: int = 1, context: int = 1,
              expert: int = 1, data: int = 1, micro_batch: int = 1, sequence: Optional[int] = None, dtype: str = 'bf16',
              products: Optional[str] = None, attention: str = 'fused', overlap: str = 'backward', shard: str = 'none',
-             dispatch: str = 'each', sequence_parallel: bool = False, graphs: bool = False, hidden_experts: bool = False,
-             compiled: bool = False) -> Estimate:
+             dispatch: str = 'each', sequence_parallel: bool = False, graphs: bool = False,
+             hidden_experts: bool = False, compiled: bool = False) -> Estimate:
     """What a transformer would cost on devices that are not here: docs/estimate.md.
 
     `config`: a Hugging Face config.json, or what is in it. `device`: "h100-sxm", a file, or a document. `tensor`,
     `context`, `expert`, `data`: how many devices share each layer, each sequence, the experts, and the weights.
-    `products`: the type that products read, such as "fp8". `attention`: "fused", "flash", "plain" or "again". `overlap`: messages
-    behind products, "nothing", "backward" or "all". `shard`: what devices of `data` hold once between them.
+    `products`: the type that products read, such as "fp8". `attention`: "fused", "flash", "plain" or "again".
+    `overlap`: messages behind products, "nothing", "backward" or "all". `shard`: what devices of `data` hold once
+    between them. `dispatch`: a token goes to "each" of its experts, or "once" to a group of devices that has some.
     """
     given = json.dumps(config).encode() if isinstance(config, Mapping) else _path(config)
     estimating = library.Estimating(
