@@ -7,6 +7,8 @@
 //     rows    +--+##|--+          computed, in steps of TILE_ROWS
 //     at once |  +--+##|
 //             +--------+
+//
+// Queries that are a part of the sequence are some of these rows, over all keys.
 #ifndef DEVICE_CPU_ATTENTION_H
 #define DEVICE_CPU_ATTENTION_H
 
@@ -77,9 +79,10 @@ static void multiply_tiles(const struct tiles *t)
 // --- one head -----------------------------------------------------------------------
 
 // Where one head of one sequence finds its numbers; rows of q, k, v and their
-// gradients are `stride` apart, rows of the output `out_stride`.
+// gradients are `stride` apart, rows of the output `out_stride`. Queries are those of rows
+// [first, sequence); of the output, and of what there is per query, these are all rows.
 struct head {
-    size_t sequence, size, stride, out_stride;
+    size_t first, sequence, size, stride, out_stride;
     size_t across;  // floats from one score row to the next, and of K and V transposed
     const float *q, *k, *v;
     float *keys, *values;  // transposed: [size][across], zero past the sequence
@@ -99,11 +102,13 @@ INLINE void transpose(float *to, const float *from, const struct head *head)
 
 INLINE struct head head_at(const struct attention *shape, size_t batch, size_t which, const float *qkv, void *workspace)
 {
-    const size_t width = shape->heads * shape->size, across = attention_row_floats(shape->sequence);
-    const float *q = qkv + batch * shape->sequence * 3 * width + which * shape->size;
+    const size_t width = shape->heads * shape->size, end = shape->first + shape->sequence;
+    const size_t across = attention_row_floats(end);
+    const float *q = qkv + batch * attention_whole(shape) * 3 * width + which * shape->size;
     float *work = workspace;
     return (struct head){
-        .sequence = shape->sequence,
+        .first = shape->first,
+        .sequence = end,
         .size = shape->size,
         .stride = 3 * width,
         .out_stride = width,
@@ -120,9 +125,9 @@ INLINE struct head head_at(const struct attention *shape, size_t batch, size_t w
 
 // Keys seen by query rows [first, first + TILE_ROWS), in whole vectors: past the end
 // of the sequence, perhaps, but never past the padding of a row.
-INLINE size_t keys_seen(size_t first)
+INLINE size_t keys_seen(const struct head *head, size_t first)
 {
-    return (first + TILE_ROWS + LANES - 1) / LANES * LANES;
+    return smaller((first + TILE_ROWS + LANES - 1) / LANES * LANES, head->across);
 }
 
 // to[row][j] = from[row] . transposed[..][j] for the keys these rows see.
@@ -130,7 +135,7 @@ INLINE void multiply_seen(const struct head *head, float *to, const float *from,
                           size_t rows, const float *transposed)
 {
     multiply_tiles(&(struct tiles){
-        .m = rows, .n = keys_seen(first), .k = head->size,
+        .m = rows, .n = keys_seen(head, first), .k = head->size,
         .a = from, .a_row = from_stride, .a_column = 1,
         .b = transposed, .ldb = head->across,
         .c = to, .ldc = head->across,
@@ -138,9 +143,9 @@ INLINE void multiply_seen(const struct head *head, float *to, const float *from,
 }
 
 // Zeros from past the diagonal to the end of what these rows compute.
-INLINE void clear_unseen(float *row, size_t query, size_t first)
+INLINE void clear_unseen(const struct head *head, float *row, size_t query, size_t first)
 {
-    const size_t end = keys_seen(first);
+    const size_t end = keys_seen(head, first);
     for (size_t j = query + 1; j < end; j++)
         row[j] = 0;
 }
@@ -149,7 +154,7 @@ static void head_forward(const struct head *head, float *out, float *log_sums)
 {
     const float factor = 1 / sqrtf((float)head->size);
     transpose(head->keys, head->k, head);
-    for (size_t first = 0; first < head->sequence; first += TILE_ROWS) {
+    for (size_t first = head->first; first < head->sequence; first += TILE_ROWS) {
         const size_t rows = smaller(TILE_ROWS, head->sequence - first);
         float scale[TILE_ROWS];
         multiply_seen(head, head->scores, head->q + first * head->stride, head->stride, first, rows, head->keys);
@@ -157,11 +162,11 @@ static void head_forward(const struct head *head, float *out, float *log_sums)
             float *row = head->scores + r * head->across;
             const float shift = factor * row_largest(row, first + r + 1);
             const float sum = row_exp(row, row, first + r + 1, factor, shift);
-            clear_unseen(row, first + r, first);
-            log_sums[first + r] = shift + logf(sum);
+            clear_unseen(head, row, first + r, first);
+            log_sums[first - head->first + r] = shift + logf(sum);
             scale[r] = 1 / sum;
         }
-        float *to = out + first * head->out_stride;
+        float *to = out + (first - head->first) * head->out_stride;
         multiply_tiles(&(struct tiles){
             .m = rows, .n = head->size, .k = first + rows,
             .a = head->scores, .a_row = head->across, .a_column = 1,
@@ -200,6 +205,7 @@ static void cpu_attention(struct queue *queue, const struct attention *attention
 struct head_gradients {
     const float *g, *out, *log_sums;
     float *q, *k, *v;
+    bool adds;  // to k and v
 };
 
 // P and slope of TILE_ROWS rows, whose scores and g . v stand where they go.
@@ -208,37 +214,38 @@ INLINE void make_slopes(const struct head *head, const struct head_gradients *gr
 {
     const float factor = 1 / sqrtf((float)head->size);
     for (size_t r = 0; r < rows; r++) {
-        const size_t query = first + r;
+        const size_t query = first + r, own = query - head->first;
         float *p = scores + r * head->across, *slope = slopes + r * head->across;
         vec dot = vec_all(0);
         FOR_VECTORS (i, left, head->size)
-            dot += vec_load_first(grad->g + query * head->out_stride + i, left, 0)
-                 * vec_load_first(grad->out + query * head->out_stride + i, left, 0);
+            dot += vec_load_first(grad->g + own * head->out_stride + i, left, 0)
+                 * vec_load_first(grad->out + own * head->out_stride + i, left, 0);
         const float g_out = vec_sum(dot);
         FOR_VECTORS (i, left, query + 1) {
-            const vec y = vec_exp(vec_load_first(p + i, left, -INFINITY) * factor - grad->log_sums[query]);
+            const vec y = vec_exp(vec_load_first(p + i, left, -INFINITY) * factor - grad->log_sums[own]);
             vec_store_first(p + i, y, left);
             vec_store_first(slope + i, y * (vec_load_first(slope + i, left, 0) - g_out) * factor, left);
         }
-        clear_unseen(p, query, first);
-        clear_unseen(slope, query, first);
+        clear_unseen(head, p, query, first);
+        clear_unseen(head, slope, query, first);
     }
 }
 
 // to (+)= block^T from: the rows of dK or dV that the block's queries see. Those
-// past the block's first row are met for the first time, and are set.
+// past the block's first row are met for the first time, as are all before the first query
+// by its block, and are set, unless nothing is.
 INLINE void add_seen(const struct head *head, float *to, const float *block, const float *from, size_t from_stride,
-                     size_t first, size_t rows)
+                     size_t first, size_t rows, bool adds)
 {
     struct tiles t = {
         .m = first, .n = head->size, .k = rows,
         .a = block, .a_row = 1, .a_column = head->across,
         .b = from, .ldb = from_stride,
         .c = to, .ldc = head->stride,
-        .add = true,
+        .add = adds || first > head->first,
     };
     multiply_tiles(&t);
-    t.add = false;
+    t.add = adds;
     for (size_t r = 0; r < rows; r += TILE_ROWS) {  // the diagonal: queries from r on
         t.m = smaller(TILE_ROWS, rows - r);
         t.k = rows - r;
@@ -253,14 +260,14 @@ static void head_backward(const struct head *head, const struct head_gradients *
 {
     transpose(head->keys, head->k, head);
     transpose(head->values, head->v, head);
-    for (size_t block = 0; block < head->sequence; block += ATTENTION_ROWS) {
+    for (size_t block = head->first; block < head->sequence; block += ATTENTION_ROWS) {
         const size_t block_rows = smaller(ATTENTION_ROWS, head->sequence - block);
         for (size_t r = 0; r < block_rows; r += TILE_ROWS) {
             const size_t first = block + r, rows = smaller(TILE_ROWS, block_rows - r);
             float *scores = head->scores + r * head->across, *slopes = head->slopes + r * head->across;
             multiply_seen(head, scores, head->q + first * head->stride, head->stride, first, rows, head->keys);
-            multiply_seen(head, slopes, grad->g + first * head->out_stride, head->out_stride, first, rows,
-                          head->values);
+            multiply_seen(head, slopes, grad->g + (first - head->first) * head->out_stride, head->out_stride, first,
+                          rows, head->values);
             make_slopes(head, grad, first, rows, scores, slopes);
             multiply_tiles(&(struct tiles){
                 .m = rows, .n = head->size, .k = first + rows,
@@ -269,8 +276,10 @@ static void head_backward(const struct head *head, const struct head_gradients *
                 .c = grad->q + first * head->stride, .ldc = head->stride,
             });
         }
-        add_seen(head, grad->k, head->slopes, head->q + block * head->stride, head->stride, block, block_rows);
-        add_seen(head, grad->v, head->scores, grad->g + block * head->out_stride, head->out_stride, block, block_rows);
+        add_seen(head, grad->k, head->slopes, head->q + block * head->stride, head->stride, block, block_rows,
+                 grad->adds);
+        add_seen(head, grad->v, head->scores, grad->g + (block - head->first) * head->out_stride, head->out_stride,
+                 block, block_rows, grad->adds);
     }
 }
 
@@ -293,6 +302,7 @@ static void cpu_attention_backward(struct queue *queue, const struct attention *
                 .q = gradient,
                 .k = gradient + head.out_stride,
                 .v = gradient + 2 * head.out_stride,
+                .adds = !attention_is_last(shape),
             });
         }
 }

@@ -93,6 +93,15 @@ static struct values *output(struct call *call, struct values *out, size_t count
     return output_rows(call, out, 1, count, count);
 }
 
+// Of what is there already the kernel changes some.
+static struct values *added_to(struct call *call, struct values *out, size_t count)
+{
+    float *floats = add_piece(call, out, 1, count, count);
+    if (floats)
+        widen(floats, out, count);
+    return (struct values *)floats;
+}
+
 // Calls the plain kernel, if there was memory for all, and rounds its outputs, unless it failed.
 #define CALL(call, kernel, ...)                                            \
     do {                                                                   \
@@ -325,11 +334,17 @@ static size_t attention_count(const struct attention *attention)
     return attention->batch * attention->sequence * attention->heads * attention->size;
 }
 
+// Of keys, or values, as many as there are queries of all positions.
+static size_t attention_whole_count(const struct attention *attention)
+{
+    return attention->batch * attention_whole(attention) * attention->heads * attention->size;
+}
+
 static void bf16_attention(struct queue *queue, const struct attention *attention, struct values *out, float *log_sums,
                            const struct values *qkv, void *workspace)
 {
     struct call call = { .queue = queue };
-    const struct values *from = input(&call, qkv, 3 * attention_count(attention));
+    const struct values *from = input(&call, qkv, 3 * attention_whole_count(attention));
     struct values *to = output(&call, out, attention_count(attention));
     CALL(&call, attention, attention, to, log_sums, from, workspace);
 }
@@ -342,8 +357,10 @@ static void bf16_attention_backward(struct queue *queue, const struct attention 
     struct call call = { .queue = queue };
     const size_t count = attention_count(attention);
     const struct values *gradient = input(&call, out_gradient, count), *mixed = input(&call, out, count);
-    const struct values *from = input(&call, qkv, 3 * count);
-    struct values *to = output(&call, qkv_gradient, 3 * count);
+    const size_t whole = 3 * attention_whole_count(attention);
+    const struct values *from = input(&call, qkv, whole);
+    struct values *to = attention_is_part(attention) ? added_to(&call, qkv_gradient, whole)
+                                                     : output(&call, qkv_gradient, whole);
     CALL(&call, attention_backward, attention, to, gradient, mixed, log_sums, from, workspace);
 }
 

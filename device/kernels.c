@@ -169,7 +169,7 @@ void kernel_embedding_backward(struct queue *queue, const struct embedding *embe
 // of ATTENTION_ROWS rows of scores.
 uint64_t attention_workspace_bytes(const struct attention *attention)
 {
-    const uint64_t across = attention_row_floats(attention->sequence);
+    const uint64_t across = attention_row_floats(attention_whole(attention));
     return round_to_256((2 * attention->size + 2 * ATTENTION_ROWS) * across * sizeof(float));
 }
 

@@ -147,7 +147,7 @@ void kernel_embedding(struct queue *queue, const struct embedding *embedding, st
 void kernel_embedding_backward(struct queue *queue, const struct embedding *embedding, float *words_gradient,
                                float *positions_gradient, const struct values *out_gradient);
 
-// Causal multi-head attention. qkv is [batch][sequence][3][heads][size], out is
+// Causal multi-head attention. qkv is [batch][whole][3][heads][size], out is
 // [batch][sequence][heads][size]:
 //
 //     out_i = sum over j <= i of exp(q_i k_j / sqrt(size) - log_sum_i) v_j
@@ -155,9 +155,26 @@ void kernel_embedding_backward(struct queue *queue, const struct embedding *embe
 // log_sums is [batch][heads][sequence]; from them the backward makes the
 // probabilities again, so that what is kept stays linear in the sequence
 // (docs/decisions/030-attention-keeps-no-probabilities.md).
+//
+// The queries are those at positions `first` to `first` + `sequence` of `whole`, or at all there are. Where they are a
+// part, the backward sets their own gradients, and those of the keys and values that they see it adds to what is there;
+// only the last part, whose backward comes first, sets these, of all positions.
 struct attention {
     size_t batch, sequence, heads, size;
+    size_t first, whole;  // 0: `sequence` is the whole
 };
+static inline size_t attention_whole(const struct attention *attention)
+{
+    return attention->whole > 0 ? attention->whole : attention->sequence;
+}
+static inline bool attention_is_part(const struct attention *attention)
+{
+    return attention_whole(attention) > attention->sequence;
+}
+static inline bool attention_is_last(const struct attention *attention)
+{
+    return attention->first + attention->sequence == attention_whole(attention);
+}
 // The workspace that kernels of our own take, in either direction.
 uint64_t attention_workspace_bytes(const struct attention *attention);
 // The workspace that the two below take on a device, which may leave attention to a library. Its answer stays the

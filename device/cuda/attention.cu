@@ -11,6 +11,9 @@
 //             |    |    | \  |
 //             +----+----+----+
 //
+// Queries that are a part of the sequence are tiled by themselves, and so may begin within
+// a tile of keys.
+//
 // Tiles lie in shared memory as floats, TILE rows of SIZE columns (heads of other
 // sizes are filled up with zeroes). BLOCK threads stand 16 by 16 over a tile: thread
 // (x, y) has the scores of rows y, y + 16, .. and columns x, x + 16, .., and of an
@@ -30,24 +33,25 @@ template <int SIZE>
 constexpr int tile_rows = SIZE <= 64 ? 64 : SIZE <= 128 ? 32 : 16;
 
 struct head_shape {
-    size_t sequence;
+    size_t queries, first, keys;  // the first query is at position `first` of the keys, which end with the last
+    size_t positions;             // of a sequence, keys or not
     int size;
     size_t stride, out_stride;  // numbers from one row to the next: of q, k, v; of out
     bool packed;                // rows begin at multiples of 16 bytes
 };
 
-// Where the head and the tile of a block begin.
+// Where the head and the tile of a block begin: q, k and v of all positions, all else of the queries'.
 struct place {
     size_t qkv, out, log_sums;
     size_t tile;
 };
 
-__device__ inline place place_of(const struct attention &shape, size_t tiles)
+__device__ inline place place_of(const struct attention &shape, const head_shape &rows, size_t tiles)
 {
     const size_t which = blockIdx.x / tiles, batch = which / shape.heads, head = which % shape.heads;
     const size_t width = shape.heads * shape.size;
-    return { batch * shape.sequence * 3 * width + head * shape.size, batch * shape.sequence * width + head * shape.size,
-             which * shape.sequence, blockIdx.x % tiles };
+    return { batch * rows.positions * 3 * width + head * shape.size,
+             batch * shape.sequence * width + head * shape.size, which * shape.sequence, blockIdx.x % tiles };
 }
 
 __host__ __device__ inline size_t tiles_of(size_t sequence, int rows)
@@ -57,17 +61,17 @@ __host__ __device__ inline size_t tiles_of(size_t sequence, int rows)
 
 // --- tiles ------------------------------------------------------------------------------
 
-// Rows `first` and on of a matrix to shared memory, times `factor`; zeroes past its rows and columns.
+// Rows `first` and on of a matrix of so many to shared memory, times `factor`; zeroes past its rows and columns.
 template <int SIZE, class T>
-__device__ inline void load_tile(float *tile, const T *from, size_t stride, size_t first, const head_shape &head,
-                                 float factor)
+__device__ inline void load_tile(float *tile, const T *from, size_t stride, size_t first, size_t rows,
+                                 const head_shape &head, float factor)
 {
     constexpr int TILE = tile_rows<SIZE>;
     if (head.packed) {
         for (int i = threadIdx.x * 4; i < TILE * SIZE; i += BLOCK * 4) {
             const int row = i / SIZE, column = i % SIZE;
             pack<4> x = {};
-            if (first + row < head.sequence && column < head.size)
+            if (first + row < rows && column < head.size)
                 x = load<4>(from + (first + row) * stride + column);
             *(float4 *)(tile + row * pitch<SIZE> + column) = make_float4(x.at[0] * factor, x.at[1] * factor,
                                                                          x.at[2] * factor, x.at[3] * factor);
@@ -76,7 +80,7 @@ __device__ inline void load_tile(float *tile, const T *from, size_t stride, size
         for (int i = threadIdx.x; i < TILE * SIZE; i += BLOCK) {
             const int row = i / SIZE, column = i % SIZE;
             float x = 0;
-            if (first + row < head.sequence && column < head.size)
+            if (first + row < rows && column < head.size)
                 x = load<1>(from + (first + row) * stride + column).at[0];
             tile[row * pitch<SIZE> + column] = x * factor;
         }
@@ -174,25 +178,25 @@ struct rows_sum {
         }
     }
 
-    // Rows `first` and on of a matrix.
+    // Rows `first` and on of a matrix of so many, set or added to.
     template <class T>
-    __device__ void write(T *to, size_t stride, size_t first, const head_shape &head) const
+    __device__ void write(T *to, size_t stride, size_t first, size_t rows, const head_shape &head, bool adds) const
     {
         const int y = threadIdx.x / SIDE;
 #pragma unroll
         for (int i = 0; i < EACH; i++) {
             const size_t row = first + y + i * SIDE;
-            if (row >= head.sequence)
+            if (row >= rows)
                 continue;
 #pragma unroll
             for (int g = 0; g < GROUPS; g++) {
                 T *const at_row = to + row * stride + column(g);
-                if (head.packed && column(g) < head.size)
+                if (head.packed && !adds && column(g) < head.size)
                     store<WIDE>(at_row, at[i][g]);
 #pragma unroll
                 for (int k = 0; k < WIDE; k++)
-                    if (!head.packed && column(g) + k < head.size)
-                        store<1>(at_row + k, pack<1>{ at[i][g].at[k] });
+                    if ((!head.packed || adds) && column(g) + k < head.size)
+                        store<1>(at_row + k, pack<1>{ at[i][g].at[k] + (adds ? load<1>(at_row + k).at[0] : 0) });
             }
         }
     }
@@ -242,9 +246,9 @@ struct running {
 };
 
 // Scores of keys that come after their query, or after the last, become minus infinity.
-// `query` and `key` are where the tiles begin.
+// `query` and `key` are the positions where the tiles begin.
 template <int SIZE>
-__device__ inline void hide_later_keys(scores<SIZE> &s, size_t query, size_t key, size_t sequence)
+__device__ inline void hide_later_keys(scores<SIZE> &s, size_t query, size_t key, size_t keys)
 {
     const int x = threadIdx.x % SIDE, y = threadIdx.x / SIDE;
 #pragma unroll
@@ -252,9 +256,16 @@ __device__ inline void hide_later_keys(scores<SIZE> &s, size_t query, size_t key
 #pragma unroll
         for (int j = 0; j < scores<SIZE>::EACH; j++) {
             const size_t column = key + x + j * SIDE;
-            if (column > query + y + i * SIDE || column >= sequence)
+            if (column > query + y + i * SIDE || column >= keys)
                 s.at[i][j] = -INFINITY;
         }
+}
+
+// Tiles of keys that a tile of queries sees, of which all but the last ones it sees whole.
+__device__ inline size_t tiles_seen(const head_shape &head, size_t query, int rows)
+{
+    const size_t end = head.first + query + rows;
+    return tiles_of(end < head.keys ? end : head.keys, rows);
 }
 
 template <int SIZE>
@@ -270,24 +281,25 @@ static __global__ void __launch_bounds__(BLOCK, 1) attention_kernel(const struct
     DYNAMIC_SHARED(memory);
     float *const queries = memory, *const keys = queries + tile_floats<SIZE>;
     float *const values = keys + tile_floats<SIZE>, *const weights = values + tile_floats<SIZE>;
-    const size_t tiles = tiles_of(head.sequence, TILE), width = shape.heads * shape.size;
-    const place at = place_of(shape, tiles);
+    const size_t tiles = tiles_of(head.queries, TILE), width = shape.heads * shape.size;
+    const place at = place_of(shape, head, tiles);
     const size_t tile = tiles - 1 - at.tile;  // the longest rows first
+    const size_t query = head.first + tile * TILE, seen = tiles_seen(head, tile * TILE, TILE);
     qkv += at.qkv;
-    load_tile<SIZE>(queries, qkv, head.stride, tile * TILE, head, factor);
+    load_tile<SIZE>(queries, qkv + head.first * head.stride, head.stride, tile * TILE, head.queries, head, factor);
     running<SIZE> rows;
 #pragma unroll
     for (int i = 0; i < scores<SIZE>::EACH; i++)
         rows.shift[i] = LEAST_FLOAT, rows.sum[i] = 0;
     rows_sum<SIZE> sum = {};
-    for (size_t other = 0; other <= tile; other++) {
+    for (size_t other = 0; other < seen; other++) {
         __syncthreads();
-        load_tile<SIZE>(keys, qkv + width, head.stride, other * TILE, head, 1);
-        load_tile<SIZE>(values, qkv + 2 * width, head.stride, other * TILE, head, 1);
+        load_tile<SIZE>(keys, qkv + width, head.stride, other * TILE, head.keys, head, 1);
+        load_tile<SIZE>(values, qkv + 2 * width, head.stride, other * TILE, head.keys, head, 1);
         __syncthreads();
         scores<SIZE> s = multiply_rows<SIZE>(queries, keys);
-        if (other == tile)
-            hide_later_keys<SIZE>(s, tile * TILE, other * TILE, head.sequence);
+        if ((other + 1) * TILE > query)
+            hide_later_keys<SIZE>(s, query, other * TILE, head.keys);
         rows.take(s, sum);
         store_scores<SIZE>(weights, s);
         __syncthreads();
@@ -297,10 +309,10 @@ static __global__ void __launch_bounds__(BLOCK, 1) attention_kernel(const struct
     for (int i = 0; i < scores<SIZE>::EACH; i++) {
         const size_t row = tile * TILE + threadIdx.x / SIDE + i * SIDE;
         sum.scale(i, 1 / rows.sum[i]);
-        if (threadIdx.x % SIDE == 0 && row < head.sequence)
+        if (threadIdx.x % SIDE == 0 && row < head.queries)
             log_sums[at.log_sums + row] = rows.shift[i] + logf(rows.sum[i]);
     }
-    sum.write(out + at.out, head.out_stride, tile * TILE, head);
+    sum.write(out + at.out, head.out_stride, tile * TILE, head.queries, head, false);
 }
 
 // --- backward ------------------------------------------------------------------------------
@@ -322,7 +334,7 @@ __device__ inline void multiply_outputs(float *d, const float *gradients, const 
     for (int i = 0; i < scores<SIZE>::EACH; i++) {
         const int row = y + i * SIDE;
         float sum = 0;
-        if (first + row < head.sequence)
+        if (first + row < head.queries)
             for (int column = x; column < head.size; column += SIDE)
                 sum += gradients[row * pitch<SIZE> + column]
                        * load<1>(out + (first + row) * head.out_stride + column).at[0];
@@ -334,10 +346,10 @@ __device__ inline void multiply_outputs(float *d, const float *gradients, const 
 
 // Log-sums for the rows `first` and on; past the last, what makes p zero.
 template <int SIZE>
-__device__ inline void load_log_sums(float *to, const float *log_sums, size_t first, size_t sequence)
+__device__ inline void load_log_sums(float *to, const float *log_sums, size_t first, size_t queries)
 {
     for (int row = threadIdx.x; row < tile_rows<SIZE>; row += BLOCK)
-        to[row] = first + row < sequence ? log_sums[first + row] : INFINITY;
+        to[row] = first + row < queries ? log_sums[first + row] : INFINITY;
 }
 
 template <class T>
@@ -347,6 +359,7 @@ struct gradients_of {
     const float *log_sums;
     const T *qkv;
     float factor;
+    bool adds;  // to the keys' and values'
 };
 
 template <int SIZE, class T>
@@ -360,25 +373,26 @@ static __global__ void __launch_bounds__(BLOCK, 1) queries_kernel(const struct a
     float *const queries = memory, *const gradients = queries + tile_floats<SIZE>;
     float *const keys = gradients + tile_floats<SIZE>, *const values = keys + tile_floats<SIZE>;
     float *const slopes = values + tile_floats<SIZE>;
-    const size_t tiles = tiles_of(head.sequence, TILE), width = shape.heads * shape.size;
-    const place at = place_of(shape, tiles);
+    const size_t tiles = tiles_of(head.queries, TILE), width = shape.heads * shape.size;
+    const place at = place_of(shape, head, tiles);
     const size_t tile = tiles - 1 - at.tile;
+    const size_t query = head.first + tile * TILE, seen = tiles_seen(head, tile * TILE, TILE);
     const T *const qkv = g.qkv + at.qkv;
-    load_tile<SIZE>(queries, qkv, head.stride, tile * TILE, head, g.factor);
-    load_tile<SIZE>(gradients, g.out_gradient + at.out, head.out_stride, tile * TILE, head, 1);
-    load_log_sums<SIZE>(log_sums, g.log_sums + at.log_sums, tile * TILE, head.sequence);
+    load_tile<SIZE>(queries, qkv + head.first * head.stride, head.stride, tile * TILE, head.queries, head, g.factor);
+    load_tile<SIZE>(gradients, g.out_gradient + at.out, head.out_stride, tile * TILE, head.queries, head, 1);
+    load_log_sums<SIZE>(log_sums, g.log_sums + at.log_sums, tile * TILE, head.queries);
     __syncthreads();
     multiply_outputs<SIZE>(d, gradients, g.out + at.out, tile * TILE, head);
     const int y = threadIdx.x / SIDE;
     rows_sum<SIZE> sum = {};
-    for (size_t other = 0; other <= tile; other++) {
+    for (size_t other = 0; other < seen; other++) {
         __syncthreads();
-        load_tile<SIZE>(keys, qkv + width, head.stride, other * TILE, head, 1);
-        load_tile<SIZE>(values, qkv + 2 * width, head.stride, other * TILE, head, 1);
+        load_tile<SIZE>(keys, qkv + width, head.stride, other * TILE, head.keys, head, 1);
+        load_tile<SIZE>(values, qkv + 2 * width, head.stride, other * TILE, head.keys, head, 1);
         __syncthreads();
         scores<SIZE> s = multiply_rows<SIZE>(queries, keys);
-        if (other == tile)
-            hide_later_keys<SIZE>(s, tile * TILE, other * TILE, head.sequence);
+        if ((other + 1) * TILE > query)
+            hide_later_keys<SIZE>(s, query, other * TILE, head.keys);
         const scores<SIZE> dp = multiply_rows<SIZE>(gradients, values);
 #pragma unroll
         for (int i = 0; i < EACH; i++)
@@ -392,7 +406,7 @@ static __global__ void __launch_bounds__(BLOCK, 1) queries_kernel(const struct a
 #pragma unroll
     for (int i = 0; i < EACH; i++)
         sum.scale(i, g.factor);
-    sum.write(g.qkv_gradient + at.qkv, head.stride, tile * TILE, head);
+    sum.write(g.qkv_gradient + at.qkv + head.first * head.stride, head.stride, tile * TILE, head.queries, head, false);
 }
 
 // Rows are keys here, and columns queries.
@@ -407,19 +421,19 @@ static __global__ void __launch_bounds__(BLOCK, 1) keys_kernel(const struct atte
     float *const keys = memory, *const values = keys + tile_floats<SIZE>;
     float *const queries = values + tile_floats<SIZE>, *const gradients = queries + tile_floats<SIZE>;
     float *const weights = gradients + tile_floats<SIZE>;
-    const size_t tiles = tiles_of(head.sequence, TILE), width = shape.heads * shape.size;
-    const place at = place_of(shape, tiles);
-    const size_t key = at.tile * TILE;
+    const size_t tiles = tiles_of(head.keys, TILE), width = shape.heads * shape.size;
+    const place at = place_of(shape, head, tiles);
+    const size_t key = at.tile * TILE, reader = key > head.first ? (key - head.first) / TILE * TILE : 0;
     const T *const qkv = g.qkv + at.qkv;
-    load_tile<SIZE>(keys, qkv + width, head.stride, key, head, 1);
-    load_tile<SIZE>(values, qkv + 2 * width, head.stride, key, head, 1);
+    load_tile<SIZE>(keys, qkv + width, head.stride, key, head.keys, head, 1);
+    load_tile<SIZE>(values, qkv + 2 * width, head.stride, key, head.keys, head, 1);
     const int x = threadIdx.x % SIDE, y = threadIdx.x / SIDE;
     rows_sum<SIZE> keys_sum = {}, values_sum = {};
-    for (size_t query = key; query < head.sequence; query += TILE) {
+    for (size_t query = reader; query < head.queries; query += TILE) {
         __syncthreads();
-        load_tile<SIZE>(queries, qkv, head.stride, query, head, g.factor);
-        load_tile<SIZE>(gradients, g.out_gradient + at.out, head.out_stride, query, head, 1);
-        load_log_sums<SIZE>(log_sums, g.log_sums + at.log_sums, query, head.sequence);
+        load_tile<SIZE>(queries, qkv + head.first * head.stride, head.stride, query, head.queries, head, g.factor);
+        load_tile<SIZE>(gradients, g.out_gradient + at.out, head.out_stride, query, head.queries, head, 1);
+        load_log_sums<SIZE>(log_sums, g.log_sums + at.log_sums, query, head.queries);
         __syncthreads();
         multiply_outputs<SIZE>(d, gradients, g.out + at.out, query, head);
         scores<SIZE> p = multiply_rows<SIZE>(keys, queries);
@@ -427,7 +441,7 @@ static __global__ void __launch_bounds__(BLOCK, 1) keys_kernel(const struct atte
         for (int i = 0; i < EACH; i++)
 #pragma unroll
             for (int j = 0; j < EACH; j++) {
-                const bool seen = key + y + i * SIDE <= query + x + j * SIDE;
+                const bool seen = key + y + i * SIDE <= head.first + query + x + j * SIDE;
                 p.at[i][j] = seen ? expf(p.at[i][j] - log_sums[x + j * SIDE]) : 0;
             }
         store_scores<SIZE>(weights, p);
@@ -444,8 +458,8 @@ static __global__ void __launch_bounds__(BLOCK, 1) keys_kernel(const struct atte
         __syncthreads();
         keys_sum.add(weights, queries);  // which have the factor
     }
-    keys_sum.write(g.qkv_gradient + at.qkv + width, head.stride, key, head);
-    values_sum.write(g.qkv_gradient + at.qkv + 2 * width, head.stride, key, head);
+    keys_sum.write(g.qkv_gradient + at.qkv + width, head.stride, key, head.keys, head, g.adds);
+    values_sum.write(g.qkv_gradient + at.qkv + 2 * width, head.stride, key, head.keys, head, g.adds);
 }
 
 // --- launches ------------------------------------------------------------------------------
@@ -455,18 +469,20 @@ template <class T>
 static head_shape head_shape_of(const struct attention *a, const T *qkv, const T *out, const T *more, const T *most)
 {
     const size_t width = a->heads * a->size;
-    return { a->sequence, (int)a->size, 3 * width, width, head_of_rows<4>(a->size, 1, qkv, out, more, most) == 0 };
+    return { a->sequence, a->first, a->first + a->sequence, attention_whole(a), (int)a->size, 3 * width, width,
+             head_of_rows<4>(a->size, 1, qkv, out, more, most) == 0 };
 }
 
+// A block for each tile of so many rows of each head.
 template <int SIZE, class... Parameters, class... Arguments>
-static cudaError_t launch_heads(const struct cuda_launch *launch, const struct attention *a, size_t floats,
+static cudaError_t launch_heads(const struct cuda_launch *launch, const struct attention *a, size_t rows, size_t floats,
                                 void (*kernel)(Parameters...), Arguments... arguments)
 {
     const cudaError_t status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                                     (int)(floats * sizeof(float)));
     if (status != cudaSuccess)
         return status;
-    return launch_blocks(launch, kernel, a->batch * a->heads * tiles_of(a->sequence, tile_rows<SIZE>), BLOCK,
+    return launch_blocks(launch, kernel, a->batch * a->heads * tiles_of(rows, tile_rows<SIZE>), BLOCK,
                          floats * sizeof(float), arguments...);
 }
 
@@ -475,8 +491,8 @@ static cudaError_t attend(const struct cuda_launch *launch, const struct attenti
                           const T *qkv)
 {
     const head_shape head = head_shape_of<T>(a, qkv, out, NULL, NULL);
-    return launch_heads<SIZE>(launch, a, 3 * tile_floats<SIZE> + weight_floats<SIZE>, attention_kernel<SIZE, T>, *a,
-                              head, out, log_sums, qkv, 1 / sqrtf((float)a->size));
+    return launch_heads<SIZE>(launch, a, head.queries, 3 * tile_floats<SIZE> + weight_floats<SIZE>,
+                              attention_kernel<SIZE, T>, *a, head, out, log_sums, qkv, 1 / sqrtf((float)a->size));
 }
 
 template <int SIZE, class T>
@@ -485,11 +501,13 @@ static cudaError_t attend_backward(const struct cuda_launch *launch, const struc
 {
     constexpr size_t floats = 4 * tile_floats<SIZE> + weight_floats<SIZE>;
     const head_shape head = head_shape_of<T>(a, qkv, out, qkv_gradient, out_gradient);
-    const gradients_of<T> g = { qkv_gradient, out_gradient, out, log_sums, qkv, 1 / sqrtf((float)a->size) };
-    const cudaError_t status = launch_heads<SIZE>(launch, a, floats, queries_kernel<SIZE, T>, *a, head, g);
+    const gradients_of<T> g = { qkv_gradient, out_gradient, out, log_sums, qkv, 1 / sqrtf((float)a->size),
+                                !attention_is_last(a) };
+    const cudaError_t status =
+        launch_heads<SIZE>(launch, a, head.queries, floats, queries_kernel<SIZE, T>, *a, head, g);
     if (status != cudaSuccess)
         return status;
-    return launch_heads<SIZE>(launch, a, floats, keys_kernel<SIZE, T>, *a, head, g);
+    return launch_heads<SIZE>(launch, a, head.keys, floats, keys_kernel<SIZE, T>, *a, head, g);
 }
 
 // Calls `launched` with SIZE the smallest that holds a head.

@@ -125,10 +125,10 @@ static struct entry *make(struct cudnn *cudnn, const struct attention *shape, bo
 
 // --- what a device tells -----------------------------------------------------------------
 
-// cuDNN reads 16 bytes at a time.
+// cuDNN reads 16 bytes at a time. Parts of sequences our own kernels attend to.
 static bool is_for_cudnn(const struct device *device, const struct attention *shape)
 {
-    return device->precision == PRECISION_BF16 && shape->size % 8 == 0;
+    return device->precision == PRECISION_BF16 && shape->size % 8 == 0 && !attention_is_part(shape);
 }
 
 static bool tell(struct cuda_device *own, const struct attention *shape, bool is_backward, uint64_t *bytes,

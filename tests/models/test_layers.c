@@ -436,8 +436,9 @@ static void run_oddly(struct rig *rig, struct stand *s, bool in_halves)
 static void check_odd_workspace(struct rig *rig, uint64_t trial)
 {
     const struct layer layer = layer_of(rig, row_now, trial);
-    const struct attention attention = { layer.shape.batch, layer.shape.sequence, layer.shape.heads,
-                                         layer.shape.out / layer.shape.heads };
+    const struct attention attention = { .batch = layer.shape.batch, .sequence = layer.shape.sequence,
+                                         .heads = layer.shape.heads,
+                                         .size = layer.shape.out / layer.shape.heads };
     const uint64_t own = attention_workspace_bytes(&attention);
     struct stand plain = stand_up(rig, &layer);
     run_forward(rig, &plain);

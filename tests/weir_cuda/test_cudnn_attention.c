@@ -86,10 +86,10 @@ static struct shape_row {
     struct attention shape;
     bool has_forward, has_backward;
 } shape_rows[] = {
-    { "cuDNN has plans for GPT-2", { 8, 1024, 12, 64 }, true, true },
-    { "cuDNN has plans for a small and odd shape", { 1, 7, 3, 8 }, true, true },
-    { "cuDNN has no plans for heads of 20", { 2, 64, 2, 20 }, false, false },
-    { "cuDNN has no backward for heads of more than 256", { 2, 64, 2, 264 }, true, false },
+    { "cuDNN has plans for GPT-2", { 8, 1024, 12, 64, 0, 0 }, true, true },
+    { "cuDNN has plans for a small and odd shape", { 1, 7, 3, 8, 0, 0 }, true, true },
+    { "cuDNN has no plans for heads of 20", { 2, 64, 2, 20, 0, 0 }, false, false },
+    { "cuDNN has no backward for heads of more than 256", { 2, 64, 2, 264, 0, 0 }, true, false },
 };
 
 static void check_plan(const struct attention *shape, bool is_backward, cudnnBackendDescriptor_t chip, bool expected)
@@ -166,7 +166,7 @@ static int64_t suggested_workspace(const struct attention *shape, bool is_backwa
 static void a_backward_keeps_dp_in_its_workspace(void **state)
 {
     (void)state;
-    const struct attention shape = { 16, 1024, 12, 64 };
+    const struct attention shape = { .batch = 16, .sequence = 1024, .heads = 12, .size = 64 };
     if (cudnnGetVersion() / 100 != 919)
         TEST_SKIP("this is of cuDNN 9.19");
     cudnnBackendDescriptor_t chip = has_driver() ? describe_chip() : NULL;
@@ -184,8 +184,8 @@ static struct own_row {
     enum precision precision;
     struct attention shape;
 } own_rows[] = {
-    { "attention of floats takes what our own kernels take", PRECISION_FP32, { 8, 1024, 12, 64 } },
-    { "attention of heads that cuDNN cannot read, too", PRECISION_BF16, { 2, 64, 2, 20 } },
+    { "attention of floats takes what our own kernels take", PRECISION_FP32, { 8, 1024, 12, 64, 0, 0 } },
+    { "attention of heads that cuDNN cannot read, too", PRECISION_BF16, { 2, 64, 2, 20, 0, 0 } },
 };
 
 static struct cuda_device opened_as_far(struct device *device, enum precision precision)

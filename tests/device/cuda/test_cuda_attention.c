@@ -132,15 +132,11 @@ static void must_be_gradient(const struct cuda_rig *rig, const struct values *go
             fail_msg("gradient[%zu] is %.9g, should be %.9g", i, (double)value_at(rig, got, i), want[i]);
 }
 
-static void check_backward(struct cuda_rig *rig, uint64_t trial)
+static void must_be_gradients(const struct cuda_rig *rig, const struct attention *shape, const struct values *qkv,
+                              const struct values *out_gradient, const struct values *gradient)
 {
-    const struct attention a = some_shape(rig, trial);
-    const size_t rows = a.batch * a.sequence, width = a.heads * a.size, count = rows * 3 * width;
-    const struct values *qkv = some_values(rig, count, 1), *out_gradient = some_values(rig, rows * width, 1);
-    struct values *out = out_values(rig, rows * width), *gradient = out_values(rig, count);
-    float *log_sums = out_floats(rig, rows * a.heads);
-    must_launch(cuda_attention(&rig->launch, &a, out, log_sums, qkv, NULL));
-    must_launch(cuda_attention_backward(&rig->launch, &a, gradient, out_gradient, out, log_sums, qkv, NULL));
+    const struct attention a = *shape;
+    const size_t count = a.batch * a.sequence * 3 * a.heads * a.size;
     double *want = calloc(count, sizeof *want), *p = calloc(a.sequence, sizeof *p);
     assert_true(want && p);
     for (size_t batch = 0; batch < a.batch; batch++)
@@ -154,6 +150,52 @@ static void check_backward(struct cuda_rig *rig, uint64_t trial)
     must_be_gradient(rig, gradient, want, count);
     free(want);
     free(p);
+}
+
+static void check_backward(struct cuda_rig *rig, uint64_t trial)
+{
+    const struct attention a = some_shape(rig, trial);
+    const size_t rows = a.batch * a.sequence, width = a.heads * a.size, count = rows * 3 * width;
+    const struct values *qkv = some_values(rig, count, 1), *out_gradient = some_values(rig, rows * width, 1);
+    struct values *out = out_values(rig, rows * width), *gradient = out_values(rig, count);
+    float *log_sums = out_floats(rig, rows * a.heads);
+    must_launch(cuda_attention(&rig->launch, &a, out, log_sums, qkv, NULL));
+    must_launch(cuda_attention_backward(&rig->launch, &a, gradient, out_gradient, out, log_sums, qkv, NULL));
+    must_be_gradients(rig, &a, qkv, out_gradient, gradient);
+}
+
+// Of one sequence, whose parts lie one behind the other; of any length.
+static void check_parts(struct cuda_rig *rig, uint64_t trial)
+{
+    struct attention a = some_shape(rig, trial);
+    a.batch = a.heads = 1;
+    const size_t width = a.size, cut = a.sequence / 3, cuts[] = { 0, cut, 2 * cut + 1, a.sequence };
+    const struct values *qkv = some_values(rig, 3 * a.sequence * width, 1);
+    const struct values *out_gradient = some_values(rig, a.sequence * width, 1);
+    struct values *out = out_values(rig, a.sequence * width), *gradient = out_values(rig, 3 * a.sequence * width);
+    float *log_sums = out_floats(rig, a.sequence);
+    struct attention parts[3];
+    struct values *outs[3];
+    for (size_t p = 0; p < 3; p++) {
+        parts[p] = a;
+        parts[p].first = cuts[p], parts[p].sequence = cuts[p + 1] - cuts[p], parts[p].whole = a.sequence;
+        outs[p] = values_at(out, rig->precision, cuts[p] * width);
+        if (parts[p].sequence > 0)
+            must_launch(cuda_attention(&rig->launch, &parts[p], outs[p], log_sums + cuts[p], qkv, NULL));
+    }
+    for (size_t p = 3; p-- > 0;)
+        if (parts[p].sequence > 0)
+            must_launch(cuda_attention_backward(&rig->launch, &parts[p], gradient,
+                                                values_at(out_gradient, rig->precision, cuts[p] * width), outs[p],
+                                                log_sums + cuts[p], qkv, NULL));
+    compare_head(&(struct head_in_double){ rig, &a, qkv, 0, 0 }, out, log_sums);
+    must_be_gradients(rig, &a, qkv, out_gradient, gradient);
+}
+
+static void attention_in_parts_equals_its_formulas(void **state)
+{
+    (void)state;
+    cuda_rig_try(check_parts, test_trials(12, 120));
 }
 
 static void the_gradients_of_attention_equal_their_formulas(void **state)
@@ -221,6 +263,7 @@ int main(void)
     const struct CMUnitTest cuda_attention[] = {
         cmocka_unit_test(attention_equals_its_formula),
         cmocka_unit_test(the_gradients_of_attention_equal_their_formulas),
+        cmocka_unit_test(attention_in_parts_equals_its_formulas),
         cmocka_unit_test(scores_too_large_for_an_exponential_do_no_harm),
         cmocka_unit_test(a_nan_reaches_those_that_see_it_and_no_others),
         cmocka_unit_test(heads_larger_than_256_are_refused),
