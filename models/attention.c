@@ -6,6 +6,10 @@
 // again from the log of their sums) nor the normed input (from mean and rstd).
 //
 // A shard has some of the heads: their columns of Q, of K and of V, and their rows of OUT.
+//
+// Where sequences come in parts, QKV is carried from part to part, and so is its gradient:
+// backward, a part adds to those of the keys and values that it has seen, and takes its own
+// rows, to which nobody adds any more.
 #include <math.h>
 
 #include "models/layer_kind.h"
@@ -34,7 +38,7 @@ static struct attention attention_of(const struct layer *layer)
     const struct layer_shape *shape = &layer->shape;
     return (struct attention){
         .batch = shape->batch, .sequence = shape->sequence, .heads = layer_share(layer, shape->heads),
-        .size = shape->out / shape->heads,
+        .size = shape->out / shape->heads, .first = shape->first, .whole = shape->whole,
     };
 }
 
@@ -63,10 +67,56 @@ static struct attention_saved attention_saved(const struct layer *layer, struct 
     struct attention_saved saved;
     saved.mean = walk_floats(walk, rows);
     saved.rstd = walk_floats(walk, rows);
-    saved.qkv = walk_values(walk, layer, rows * 3 * inner);
+    saved.qkv = layer_is_part(layer) ? NULL : walk_values(walk, layer, rows * 3 * inner);
     saved.mixed = walk_values(walk, layer, rows * inner);
     saved.log_sums = walk_floats(walk, rows * layer_share(layer, layer->shape.heads));
     return saved;
+}
+
+static struct attention_saved saved_of(const struct layer *layer, const struct layer_pass *pass)
+{
+    struct attention_saved saved = attention_saved(layer, &(struct walk){ pass->saved, 0 });
+    if (layer_is_part(layer))
+        saved.qkv = pass->carried;
+    return saved;
+}
+
+// A part's rows of a sequence, in what is carried of all.
+static struct values *own_rows(const struct layer *layer, const void *carried, size_t sequence)
+{
+    const size_t row = sequence * layer->shape.whole + layer->shape.first;
+    return values_at(carried, layer->shape.precision, row * 3 * layer_share(layer, layer->shape.out));
+}
+
+// QKV, sequence by sequence where it is carried.
+static void project_in(const struct layer *layer, const struct layer_pass *pass, const struct attention_saved *saved,
+                       const struct values *normed)
+{
+    const struct parameters weights = layer_parameters(layer, pass->parameters);
+    const size_t width = layer->shape.out, inner = layer_share(layer, width), rows = layer->shape.sequence;
+    if (!layer_is_part(layer)) {
+        project(pass->queue, saved->qkv, normed, weights.at[QKV], weights.at[QKV_BIAS], layer_rows(layer), width,
+                3 * inner);
+        return;
+    }
+    for (size_t i = 0; i < layer->shape.batch; i++)
+        project(pass->queue, own_rows(layer, pass->carried, i),
+                values_at(normed, layer->shape.precision, i * rows * width), weights.at[QKV], weights.at[QKV_BIAS], rows,
+                width, 3 * inner);
+}
+
+// Through attention itself, to the gradient of this pass's QKV.
+static void attend_back(const struct layer *layer, const struct layer_pass *pass, const struct attention_saved *saved,
+                        struct values *qkv_gradient, const struct values *mixed_gradient, void *mixing)
+{
+    const struct attention attention = attention_of(layer);
+    const size_t numbers = layer->shape.sequence * 3 * layer_share(layer, layer->shape.out);
+    struct values *all = layer_is_part(layer) ? pass->carried_gradient : qkv_gradient;
+    kernel_attention_backward(pass->queue, &attention, all, mixed_gradient, saved->mixed, saved->log_sums, saved->qkv,
+                              mixing);
+    for (size_t i = 0; layer_is_part(layer) && i < layer->shape.batch; i++)
+        queue_copy(pass->queue, values_at(qkv_gradient, layer->shape.precision, i * numbers), own_rows(layer, all, i),
+                   numbers * precision_bytes(layer->shape.precision));
 }
 
 // For W: of the two products in and out of attention, their inputs and gradients.
@@ -98,13 +148,14 @@ static struct kind_sizes attention_sizes(const struct layer *layer)
     return (struct kind_sizes){
         .output_bytes = tensor,
         .saved_bytes = saved.bytes,
+        .carried_bytes = layer_bytes(layer, rows * 3 * inner),
         .input = INPUT_FOR_BOTH,
         .held_bytes = held.bytes,
         .forward_workspace_bytes = tensor + round_to_256(mixing.forward),
         .input_workspace_bytes = layer_bytes(layer, rows * inner) + round_to_256(mixing.backward)
                                  + (layer->shape.dropout > 0 ? tensor : 0),
         .weight_workspace_bytes = tensor,
-        .flops = 8 * rows * width * inner + 2 * rows * layer->shape.sequence * inner,
+        .flops = 8 * rows * width * inner + 2 * rows * layer_positions(layer) * inner,
     };
 }
 
@@ -130,13 +181,13 @@ static void attention_forward(const struct layer *layer, const struct layer_pass
     const struct parameters weights = layer_parameters(layer, pass->parameters);
     const struct layer_norm norm = attention_norm(layer, pass);
     const struct attention attention = attention_of(layer);
-    const struct attention_saved saved = attention_saved(layer, &(struct walk){ pass->saved, 0 });
+    const struct attention_saved saved = saved_of(layer, pass);
     struct walk work = { pass->workspace, 0 };
     struct values *normed = walk_values(&work, layer, rows * width), *branch = normed;
     void *mixing = walk_bytes(&work, inner_bytes(layer).forward);
 
     kernel_layer_norm(queue, &norm, normed, saved.mean, saved.rstd);
-    project(queue, saved.qkv, normed, weights.at[QKV], weights.at[QKV_BIAS], rows, width, 3 * inner);
+    project_in(layer, pass, &saved, normed);
     kernel_attention(queue, &attention, saved.mixed, saved.log_sums, saved.qkv, mixing);
     project(queue, branch, saved.mixed, weights.at[OUT], NULL, rows, inner, width);
 }
@@ -158,8 +209,7 @@ static void attention_backward_input(const struct layer *layer, const struct lay
     struct queue *queue = pass->queue;
     const size_t rows = layer_rows(layer), width = layer->shape.out, inner = layer_share(layer, width);
     const struct parameters weights = layer_parameters(layer, pass->parameters);
-    const struct attention attention = attention_of(layer);
-    const struct attention_saved saved = attention_saved(layer, &(struct walk){ pass->saved, 0 });
+    const struct attention_saved saved = saved_of(layer, pass);
     const struct attention_held held = attention_held(layer, &(struct walk){ pass->held, 0 });
     struct walk work = { pass->workspace, 0 };
     struct values *mixed_gradient = walk_values(&work, layer, rows * inner);
@@ -168,8 +218,7 @@ static void attention_backward_input(const struct layer *layer, const struct lay
     const struct values *gradient = gradient_behind_dropout(layer, pass, place);
 
     project_back(queue, mixed_gradient, gradient, weights.at[OUT], rows, inner, width);
-    kernel_attention_backward(queue, &attention, held.qkv_gradient, mixed_gradient, saved.mixed, saved.log_sums,
-                              saved.qkv, mixing);
+    attend_back(layer, pass, &saved, held.qkv_gradient, mixed_gradient, mixing);
     project_back(queue, held.normed_gradient, held.qkv_gradient, weights.at[QKV], rows, width, 3 * inner);
     queue_copy(queue, held.mean, saved.mean, rows * sizeof(float));
     queue_copy(queue, held.rstd, saved.rstd, rows * sizeof(float));

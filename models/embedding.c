@@ -9,7 +9,7 @@ static void embedding_tensors(const struct layer *layer, struct tensor *tensors,
     tensor_add(tensors, count, (struct tensor){ .name = "words", .rows = layer_words(layer), .columns = shape->out,
                                                 .padding_rows = shape->padding,
                                                 .start = START_NORMAL, .deviation = 0.02f, .decays = true });
-    tensor_add(tensors, count, (struct tensor){ .name = "positions", .rows = shape->sequence, .columns = shape->out,
+    tensor_add(tensors, count, (struct tensor){ .name = "positions", .rows = layer_positions(layer), .columns = shape->out,
                                                 .start = START_NORMAL, .deviation = 0.02f, .decays = true });
 }
 
@@ -37,12 +37,19 @@ static struct embedding embedding_of(const struct layer *layer, const void *toke
     };
 }
 
+// Numbers of the positions in front of a part.
+static size_t positions_before(const struct layer *layer)
+{
+    return layer->shape.first * layer->shape.out;
+}
+
 static void embedding_forward(const struct layer *layer, const struct layer_pass *pass)
 {
     const struct parameters weights = layer_parameters(layer, pass->parameters);
     const struct embedding embedding = embedding_of(layer, pass->tokens);
     queue_copy(pass->queue, pass->saved, pass->tokens, embedding.rows * sizeof(int32_t));
-    kernel_embedding(pass->queue, &embedding, pass->output, weights.at[WORDS], weights.at[POSITIONS]);
+    kernel_embedding(pass->queue, &embedding, pass->output, weights.at[WORDS],
+                     values_at(weights.at[POSITIONS], layer->shape.precision, positions_before(layer)));
     const struct dropout dropout = layer_dropout(layer, pass);
     if (dropout.probability > 0)
         kernel_dropout(pass->queue, pass->output, pass->output, embedding.rows * embedding.columns, dropout);
@@ -58,7 +65,8 @@ static void embedding_backward_weight(const struct layer *layer, const struct la
     const struct gradients gradients = layer_gradients(layer, pass->gradients);
     const struct embedding embedding = embedding_of(layer, pass->held);
     const struct values *gradient = gradient_behind_dropout(layer, pass, pass->workspace);
-    kernel_embedding_backward(pass->queue, &embedding, gradients.at[WORDS], gradients.at[POSITIONS], gradient);
+    kernel_embedding_backward(pass->queue, &embedding, gradients.at[WORDS],
+                              gradients.at[POSITIONS] + positions_before(layer), gradient);
 }
 
 const struct layer_kind layer_embedding = {

@@ -47,7 +47,7 @@ static struct head_saved head_saved(const struct layer *layer, struct walk *walk
     saved.rstd = walk_floats(walk, rows);
     saved.logits = walk_values(walk, layer, rows * logits_stride(layer));
     saved.log_sums = walk_floats(walk, rows);
-    saved.loss = walk_floats(walk, 1);
+    saved.loss = layer_is_part(layer) ? NULL : walk_floats(walk, 1);
     return saved;
 }
 
@@ -154,9 +154,10 @@ static void head_forward(const struct layer *layer, const struct layer_pass *pas
     queue_copy(queue, saved.targets, pass->targets, layer_rows(layer) * sizeof(int32_t));
     kernel_layer_norm(queue, &norm, normed, saved.mean, saved.rstd);
     multiply_words(layer, pass, saved.logits, normed, words_of(layer, pass));
-    kernel_cross_entropy(queue, &loss, saved.loss, saved.log_sums);
+    float *sum = layer_is_part(layer) ? pass->workspace : saved.loss;  // a part has no room to keep what nobody reads
+    kernel_cross_entropy(queue, &loss, sum, saved.log_sums);
     if (pass->loss)
-        queue_download(queue, pass->loss, saved.loss, sizeof(float));
+        queue_download(queue, pass->loss, sum, sizeof(float));
 }
 
 const struct values *layer_logits(const struct layer *head, const void *saved, size_t row)

@@ -30,6 +30,7 @@ struct layer_sizes layer_sizes(const struct layer *layer)
     struct layer_sizes sizes = {
         .output_bytes = kind.output_bytes,
         .saved_bytes = kind.saved_bytes,
+        .carried_bytes = kind.carried_bytes,
         .input = kind.input,
         .workspace_bytes = kind.forward_workspace_bytes,
         .backward_workspace_bytes
@@ -45,7 +46,53 @@ struct layer_sizes layer_sizes(const struct layer *layer)
     return sizes;
 }
 
+// --- parts -----------------------------------------------------------------------
+
+struct layer layer_part(const struct layer *layer, uint32_t split, uint32_t splits)
+{
+    struct layer part = *layer;
+    if (splits <= 1)
+        return part;
+    part.shape.sequence = layer->shape.sequence / splits;
+    part.shape.whole = layer->shape.sequence;
+    part.shape.first = split * part.shape.sequence;
+    return part;
+}
+
+static bool has_room(uint64_t whole, uint32_t splits, uint64_t part)
+{
+    return part <= whole / splits / 256 * 256;
+}
+
+static bool parts_have_room(const struct layer *layer, uint32_t splits)
+{
+    const struct layer part = layer_part(layer, 0, splits);
+    const struct layer_sizes whole = layer_sizes(layer), own = layer_sizes(&part);
+    return has_room(whole.output_bytes, splits, own.output_bytes)
+        && has_room(whole.saved_bytes - whole.carried_bytes, splits, own.saved_bytes)
+        && has_room(whole.held_for_weight_bytes, splits, own.held_for_weight_bytes);
+}
+
+uint32_t layer_most_splits(const struct layer *layer)
+{
+    enum { MOST = 128 };
+    const size_t sequence = layer->shape.sequence;
+    for (uint32_t splits = sequence < MOST ? (uint32_t)sequence : MOST; splits > 1; splits--) {
+        bool have_room = sequence % splits == 0;
+        for (uint32_t fewer = 2; have_room && fewer <= splits; fewer++)
+            have_room = splits % fewer != 0 || parts_have_room(layer, fewer);
+        if (have_room)
+            return splits;
+    }
+    return 1;
+}
+
 // --- passes ----------------------------------------------------------------------
+
+static struct layer part_of(const struct layer *layer, const struct layer_pass *pass)
+{
+    return layer_part(layer, pass->split, pass->splits);
+}
 
 static void sum_part(const struct layer *layer, const struct layer_pass *pass, struct values *part)
 {
@@ -55,11 +102,12 @@ static void sum_part(const struct layer *layer, const struct layer_pass *pass, s
 
 void layer_forward(const struct layer *layer, const struct layer_pass *pass)
 {
-    layer->kind->forward(layer, pass);
-    if (!layer->kind->forward_end)
+    const struct layer part = part_of(layer, pass);
+    part.kind->forward(&part, pass);
+    if (!part.kind->forward_end)
         return;
-    sum_part(layer, pass, layer->kind->forward_part(layer, pass));
-    layer->kind->forward_end(layer, pass);
+    sum_part(&part, pass, part.kind->forward_part(&part, pass));
+    part.kind->forward_end(&part, pass);
 }
 
 static void backward_input(const struct layer *layer, const struct layer_pass *inner)
@@ -73,19 +121,21 @@ static void backward_input(const struct layer *layer, const struct layer_pass *i
 
 struct layer_pass layer_pass_of_backward(const struct layer *layer, const struct layer_pass *pass)
 {
+    const struct layer part = part_of(layer, pass);
     struct layer_pass inner = *pass;
     inner.held = pass->workspace;
     if (pass->workspace)
-        inner.workspace = (char *)pass->workspace + layer->kind->sizes(layer).held_bytes;
+        inner.workspace = (char *)pass->workspace + part.kind->sizes(&part).held_bytes;
     return inner;
 }
 
 void layer_backward(const struct layer *layer, const struct layer_pass *pass)
 {
+    const struct layer part = part_of(layer, pass);
     const struct layer_pass inner = layer_pass_of_backward(layer, pass);
-    backward_input(layer, &inner);
-    if (layer->kind->backward_weight)
-        layer->kind->backward_weight(layer, &inner);
+    backward_input(&part, &inner);
+    if (part.kind->backward_weight)
+        part.kind->backward_weight(&part, &inner);
 }
 
 // What follows the output's gradient in `held`.
@@ -96,29 +146,32 @@ static void *held_behind_gradient(const struct layer_pass *pass, const struct ki
 
 struct layer_pass layer_pass_of_input(const struct layer *layer, const struct layer_pass *pass)
 {
-    const struct kind_sizes sizes = layer->kind->sizes(layer);
+    const struct layer part = part_of(layer, pass);
+    const struct kind_sizes sizes = part.kind->sizes(&part);
     struct layer_pass inner = *pass;
     inner.held = held_behind_gradient(pass, &sizes);
-    if (layer->kind->backward_weight && sizes.output_bytes > 0 && pass->held != pass->output_gradient)
+    if (part.kind->backward_weight && sizes.output_bytes > 0 && pass->held != pass->output_gradient)
         queue_copy(pass->queue, pass->held, pass->output_gradient, sizes.output_bytes);
     return inner;
 }
 
 void layer_backward_input(const struct layer *layer, const struct layer_pass *pass)
 {
+    const struct layer part = part_of(layer, pass);
     const struct layer_pass inner = layer_pass_of_input(layer, pass);
-    backward_input(layer, &inner);
+    backward_input(&part, &inner);
 }
 
 void layer_backward_weight(const struct layer *layer, const struct layer_pass *pass)
 {
-    if (!layer->kind->backward_weight)
+    const struct layer part = part_of(layer, pass);
+    if (!part.kind->backward_weight)
         return;
-    const struct kind_sizes sizes = layer->kind->sizes(layer);
+    const struct kind_sizes sizes = part.kind->sizes(&part);
     struct layer_pass inner = *pass;
     inner.held = held_behind_gradient(pass, &sizes);
     inner.output_gradient = pass->held;
-    layer->kind->backward_weight(layer, &inner);
+    part.kind->backward_weight(&part, &inner);
 }
 
 // --- parameters ------------------------------------------------------------------
@@ -229,9 +282,10 @@ void layer_initialize(const struct layer *layer, struct queue *queue, void *para
 
 struct dropout layer_dropout(const struct layer *layer, const struct layer_pass *pass)
 {
+    const uint32_t parts = layer_is_part(layer) ? pass->splits : 1;
     return (struct dropout){
         .probability = pass->training ? layer->shape.dropout : 0,
-        .key = dropout_key(pass->seed, pass->step, pass->micro_batch, layer->index),
+        .key = dropout_key(pass->seed, pass->step, pass->micro_batch * parts + pass->split, layer->index),
     };
 }
 

@@ -19,6 +19,11 @@
 // lying in its workspace. Every tensor begins at a multiple of 256 bytes, and
 // sizes are sums of such tensors.
 //
+// A sequence may come in parts, one pass after the other, forward in order and backward in
+// reverse, each part a pass of its own with tensors of its rows alone. What parts have in common
+// (of attention: queries, keys and values) is `carried`, there for the whole of the sequence from
+// the first part's F to its B; its gradient from the first B on. A part's dropout is its own.
+//
 // Tensors of activations are [batch][sequence][width] numbers of the precision that
 // the shape names, as are parameters. Gradients of parameters are floats always:
 // number i of the parameters has its gradient in float i.
@@ -33,6 +38,7 @@
 
 struct layer_shape {
     size_t batch, sequence;   // rows = batch * sequence
+    size_t first, whole;      // of a part of the sequence: where it begins, in how long a one; 0: it is all
     size_t in, out;           // widths; of a half-block both are the model's width
     size_t heads;             // of attention
     size_t vocabulary;        // of embedding and head
@@ -73,6 +79,7 @@ struct layer_sizes {
     uint64_t gradient_bytes;  // of the parameters
     uint64_t output_bytes;    // 0 of a head
     uint64_t saved_bytes;   // kept from F until B or I, without the input
+    uint64_t carried_bytes;   // of these, what parts of a sequence have in common
     enum layer_input input;
     uint64_t held_for_weight_bytes;     // between I and W, the output's gradient first; 0: there is no W to do
     uint64_t workspace_bytes;           // of F
@@ -88,6 +95,13 @@ struct shard_sum {
     void (*add)(void *self, struct queue *queue, struct values *part, size_t count);
 };
 
+// A part of the layer: itself, for these positions only. `splits` 0 or 1: the layer.
+struct layer layer_part(const struct layer *layer, uint32_t split, uint32_t splits);
+
+// The most parts of equal length, 128 at most, so that each, and of every number that divides theirs, finds room in its
+// share of what the whole layer takes (of what is saved, without what is carried), rounded down to 256. 1: it has none.
+uint32_t layer_most_splits(const struct layer *layer);
+
 struct layer_pass {
     struct queue *queue;
     const void *parameters;
@@ -101,13 +115,16 @@ struct layer_pass {
     const void *output_gradient;  // I and B; may be where `held` starts. NULL of a head
     void *input_gradient;         // I and B; NULL of an embedding
     void *workspace;
+    void *carried;                // of a part: of its whole sequences
+    void *carried_gradient;       // I and B of a part
 
     // Which pass this is: dropout depends on nothing else.
     uint64_t seed, step;
     uint32_t micro_batch;
+    uint32_t split, splits;  // which part, of how many; 0 or 1: all of the sequence
     bool training;  // false: nothing is dropped
 
-    const int32_t *tokens;   // device; F of an embedding
+    const int32_t *tokens;   // device; F of an embedding; those of the part
     const int32_t *targets;  // device; F of a head
     float loss_scale;        // head: one over the number of samples of the whole step
     float *loss;             // host; F of a head: the micro-batch's share of the loss, once the queue is

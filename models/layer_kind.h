@@ -9,6 +9,7 @@
 // What a kind itself knows of its sizes; layer_sizes() makes the rest of it.
 struct kind_sizes {
     uint64_t output_bytes, saved_bytes;
+    uint64_t carried_bytes;  // of saved_bytes; of a part, not among them
     enum layer_input input;
     uint64_t held_bytes;  // without the output's gradient
     uint64_t forward_workspace_bytes, input_workspace_bytes, weight_workspace_bytes;
@@ -60,6 +61,17 @@ bool tensor_run(const struct layer *layer, const struct tensor *tensor, size_t r
 static inline size_t layer_rows(const struct layer *layer)
 {
     return layer->shape.batch * layer->shape.sequence;
+}
+
+static inline bool layer_is_part(const struct layer *layer)
+{
+    return layer->shape.whole > 0;
+}
+
+// Positions of the whole sequence.
+static inline size_t layer_positions(const struct layer *layer)
+{
+    return layer_is_part(layer) ? layer->shape.whole : layer->shape.sequence;
 }
 
 // Words as they lie in memory: those of the vocabulary, then the padding.

@@ -14,7 +14,7 @@
 #include "device/kernels.h"
 #include "tests/test.h"
 
-enum { RIG_BUFFERS = 24, RIG_GUARD = 64 };
+enum { RIG_BUFFERS = 48, RIG_GUARD = 64 };
 
 struct rig {
     struct device *device;

@@ -361,6 +361,149 @@ static void b_is_i_and_then_w_bit_for_bit(void **state)
     rig_try_everywhere(check_halves, 6);
 }
 
+// --- parts of sequences ----------------------------------------------------------------
+
+static float *slow_floats(size_t count)
+{
+    float *floats = calloc(count + 1, sizeof *floats);
+    assert_non_null(floats);
+    return floats;
+}
+
+enum { PARTS = 3 };
+
+// A part with exactly the memory it says it needs; of the whole's rows its own.
+static struct stand part_up(struct rig *rig, const struct stand *whole, uint32_t split, void *carried[2])
+{
+    struct stand s = *whole;
+    s.layer = layer_part(&whole->layer, split, PARTS);
+    s.sizes = layer_sizes(&s.layer);
+    s.in_count /= PARTS, s.out_count /= PARTS;
+    s.input = rig_buffer(rig, s.in_count, false);
+    s.output = s.out_count ? rig_output(rig, s.out_count) : NULL;
+    s.output_gradient = rig_buffer(rig, s.out_count, false);
+    s.input_gradient = s.in_count ? rig_output(rig, s.in_count) : NULL;
+    s.pass.split = split, s.pass.splits = PARTS;
+    s.pass.saved = exactly(rig, s.sizes.saved_bytes);
+    s.pass.carried = carried[0], s.pass.carried_gradient = carried[1];
+    return s;
+}
+
+// Rows of the part, of so many numbers of `size` bytes, to their place among all, or from there.
+static void move_rows(const struct layer *part, void *whole, void *own, size_t row, bool to_whole)
+{
+    const size_t bytes = part->shape.sequence * row;
+    for (size_t i = 0; own && i < part->shape.batch; i++) {
+        char *at = (char *)whole + (i * part->shape.whole + part->shape.first) * row, *mine = (char *)own + i * bytes;
+        memcpy(to_whole ? at : mine, to_whole ? mine : at, bytes);
+    }
+}
+
+static void run_part_forward(struct rig *rig, struct stand *s, const struct stand *whole, const int32_t *words)
+{
+    int32_t *tokens = (int32_t *)(void *)rig_buffer(rig, s->layer.shape.batch * s->layer.shape.sequence, false);
+    move_rows(&s->layer, (void *)(uintptr_t)words, tokens, sizeof *words, false);
+    move_rows(&s->layer, whole->input, s->input, whole->in_count ? s->layer.shape.in * sizeof(float) : 0, false);
+    s->pass.tokens = s->pass.targets = tokens;
+    s->pass.input = s->in_count ? rig_values(rig, s->input) : NULL;
+    s->pass.output = rig_values(rig, s->output);
+    s->pass.workspace = exactly(rig, s->sizes.workspace_bytes);
+    s->pass.loss = &s->loss;
+    layer_forward(&whole->layer, &s->pass);
+}
+
+static void run_part_backward(struct rig *rig, struct stand *s, const struct stand *whole)
+{
+    struct layer_pass pass = s->pass;
+    move_rows(&s->layer, whole->output_gradient, s->output_gradient,
+              whole->out_count ? s->layer.shape.out * sizeof(float) : 0, false);
+    pass.tied_gradients = s->tied_gradients, pass.gradients = s->gradients;
+    pass.output_gradient = s->out_count ? rig_values(rig, s->output_gradient) : NULL;
+    pass.input_gradient = rig_values(rig, s->input_gradient);
+    pass.workspace = exactly(rig, s->sizes.backward_workspace_bytes);
+    if (s->sizes.input == INPUT_NEVER)
+        pass.input = NULL;
+    layer_backward(&whole->layer, &pass);
+}
+
+static void expect_all_near(const char *what, const float *got, const float *want, size_t count)
+{
+    struct nearness near = { what, 0, 0 };
+    for (size_t i = 0; i < count; i++)
+        expect_near(&near, got[i], (double)want[i], 1e-4, i);
+    expect_near_at_all(&near);
+}
+
+// Forward in order, and backward in reverse.
+static void check_parts(struct rig *rig, uint64_t trial)
+{
+    struct layer layer = layer_of(rig, row_now, trial);
+    layer.shape.sequence = trial < 3 ? PARTS * (1 + trial) : 26 * PARTS;
+    struct error error = { 0 };
+    assert_good(layer_ask(&layer, rig->device, &error), error);
+    struct stand whole = stand_up(rig, &layer), parts[PARTS], sum = whole;
+    const int32_t *words = whole.pass.targets = whole.pass.tokens;
+    run_forward(rig, &whole);
+    run_backward(rig, &whole);
+    void *carried[] = { exactly(rig, whole.sizes.carried_bytes), exactly(rig, whole.sizes.carried_bytes) };
+    sum.gradients = gradient_buffer(rig, &whole), sum.tied_gradients = tied_gradient_buffer(rig, &whole);
+    for (uint32_t p = 0; p < PARTS; p++) {
+        parts[p] = part_up(rig, &sum, p, carried);
+        run_part_forward(rig, &parts[p], &whole, words);
+    }
+    for (uint32_t p = PARTS; p-- > 0;)
+        run_part_backward(rig, &parts[p], &whole);
+    rig_settle(rig);
+    float loss = 0, *input = slow_floats(whole.in_count), *output = slow_floats(whole.out_count);
+    for (uint32_t p = 0; p < PARTS; p++) {
+        loss += parts[p].loss;
+        move_rows(&parts[p].layer, input, parts[p].input_gradient, layer.shape.in * sizeof(float), true);
+        move_rows(&parts[p].layer, output, parts[p].output, layer.shape.out * sizeof(float), true);
+    }
+    if (layer.kind == &layer_head)
+        rig_value_close_to(loss, (double)whole.loss, 1e-5, "loss", 0);
+    expect_all_near("output", output, whole.output, whole.out_count);
+    expect_all_near("input's gradient", input, whole.input_gradient, whole.in_count);
+    expect_all_near("gradients", sum.gradients, whole.gradients, whole.sizes.gradient_bytes / sizeof(float));
+    expect_all_near("tied gradients", sum.tied_gradients, whole.tied_gradients, whole.tied_count);
+    free(input);
+    free(output);
+}
+
+static void parts_make_up_the_whole(void **state)
+{
+    row_now = *state;
+    if (row_now->dropout > 0)
+        return;  // each part drops its own
+    rig_try("cpu", check_parts, 4);
+    rig_try("cpu:bf16", check_parts, 4);
+}
+
+static void parts_find_room_in_their_share(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    const struct rig rig = { .device = device_open("cpu", &error) };
+    assert_good(rig.device, error);
+    for (size_t i = 0; i < KINDS; i++) {
+        struct layer layer = layer_of(&rig, &kind_rows[i], 1);  // 2 sequences
+        layer.shape.out = layer.shape.in = 32;
+        layer.shape.sequence = 5;
+        if (layer.kind != &layer_linear && layer.kind != &layer_relu)  // which have no small tensors
+            assert_int_equal(layer_most_splits(&layer), 1);
+        layer.shape.sequence = 128;  // 4 parts of 64 rows: a float of each is 256 bytes
+        assert_true(layer_most_splits(&layer) >= 4);
+        for (uint32_t splits = 2; splits <= 4; splits += 2) {
+            const struct layer part = layer_part(&layer, 1, splits);
+            const struct layer_sizes whole = layer_sizes(&layer), own = layer_sizes(&part);
+            assert_true(own.saved_bytes <= (whole.saved_bytes - whole.carried_bytes) / splits);
+            assert_true(own.held_for_weight_bytes <= whole.held_for_weight_bytes / splits);
+            assert_int_equal(own.parameter_bytes, whole.parameter_bytes);
+        }
+    }
+    device_close(rig.device);
+}
+
 // --- workspace that a device's attention takes ------------------------------------------
 
 static const struct attention_bytes odd = { 1001, 77777 };
@@ -558,8 +701,8 @@ static void half_blocks_keep_what_they_say(void **state)
 
 int main(void)
 {
-    struct CMUnitTest tests[3 * KINDS + 4];
-    char names[3 * KINDS + 2][64];
+    struct CMUnitTest tests[4 * KINDS + 5];
+    char names[4 * KINDS + 2][64];
     size_t count = 0;
     for (size_t i = 0; i < KINDS; i++) {
         snprintf(names[count], sizeof names[0], "%s: gradients equal finite differences", kind_rows[i].name);
@@ -569,6 +712,10 @@ int main(void)
         snprintf(names[count], sizeof names[0], "%s: B is I and then W, bit for bit", kind_rows[i].name);
         tests[count] = (struct CMUnitTest){ .name = names[count], .initial_state = &kind_rows[i],
                                             .test_func = b_is_i_and_then_w_bit_for_bit };
+        count++;
+        snprintf(names[count], sizeof names[0], "%s: parts make up the whole", kind_rows[i].name);
+        tests[count] = (struct CMUnitTest){ .name = names[count], .initial_state = &kind_rows[i],
+                                            .test_func = parts_make_up_the_whole };
         count++;
         snprintf(names[count], sizeof names[0], "%s: parameters start by seed and index", kind_rows[i].name);
         tests[count] = (struct CMUnitTest){ .name = names[count], .initial_state = &kind_rows[i],
@@ -581,6 +728,7 @@ int main(void)
                                             .test_func = attention_works_in_what_the_device_says_it_takes };
         count++;
     }
+    tests[count++] = (struct CMUnitTest)cmocka_unit_test(parts_find_room_in_their_share);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(nothing_is_dropped_outside_training);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(half_blocks_keep_what_they_say);
     return cmocka_run_group_tests_name("layers", tests, NULL, NULL);
