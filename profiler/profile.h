@@ -51,6 +51,7 @@ struct profile_layer {
     uint64_t parameter_bytes;
     uint64_t output_bytes;           // what it hands on
     uint64_t saved_bytes;            // kept from F until its backward, without its input
+    uint64_t carried_bytes;          // of these, what the parts of a sequence have in common
     enum input_kept input_kept;
     uint64_t held_for_weight_bytes;  // alive between I and W besides the input, the output's gradient included
     uint64_t workspace_bytes;

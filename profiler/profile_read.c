@@ -69,6 +69,8 @@ static void read_numbers(struct reader *reader, struct json *object, struct prof
     layer->parameter_bytes = json_u64(object, "parameter_bytes", 0, JSON_MAX);
     layer->output_bytes = json_u64(object, "output_bytes", 0, JSON_MAX);
     layer->saved_bytes = json_u64(object, "saved_bytes", 0, JSON_MAX);
+    if (reader->version >= 5 && json_has(object, "carried_bytes"))
+        layer->carried_bytes = json_u64(object, "carried_bytes", 0, layer->saved_bytes);
     layer->input_kept = (enum input_kept)json_choice(object, "input_kept", input_kept_words);
     layer->held_for_weight_bytes = json_u64(object, "held_for_weight_bytes", 0, JSON_MAX);
     layer->workspace_bytes = json_u64(object, "workspace_bytes", 0, JSON_MAX);

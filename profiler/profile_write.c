@@ -33,6 +33,8 @@ static void write_numbers(const struct profile_layer *layer, struct json_writer 
     json_put_u64(writer, "parameter_bytes", layer->parameter_bytes);
     json_put_u64(writer, "output_bytes", layer->output_bytes);
     json_put_u64(writer, "saved_bytes", layer->saved_bytes);
+    if (layer->carried_bytes)
+        json_put_u64(writer, "carried_bytes", layer->carried_bytes);
     json_put_string(writer, "input_kept", input_kept_words[layer->input_kept]);
     json_put_u64(writer, "held_for_weight_bytes", layer->held_for_weight_bytes);
     json_put_u64(writer, "workspace_bytes", layer->workspace_bytes);
@@ -124,9 +126,20 @@ static bool has_recompute(const struct profile_layer *layer)
     return has;
 }
 
+static bool has_carried(const struct profile_layer *layer)
+{
+    bool has = layer->carried_bytes > 0;
+    for (size_t v = 0; v < layer->variant_count; v++)
+        has |= layer->variants[v].layer.carried_bytes > 0;
+    return has;
+}
+
 // The lowest version that can hold it.
 static uint64_t profile_version(const struct profile *profile)
 {
+    for (size_t i = 0; i < profile->layer_count; i++)
+        if (has_carried(&profile->layers[i]))
+            return 5;
     for (size_t i = 0; i < profile->layer_count; i++)
         if (has_recompute(&profile->layers[i]))
             return 4;

@@ -13,8 +13,14 @@ struct row {
     uint32_t sent_outputs, sent_gradients;  // of `now`, the buffers of messages: two at most
 };
 
+// How many parts of a micro-batch a stage has begun forward and backward, and is done with.
+struct parts_done {
+    uint8_t forward, backward, done;
+};
+
 struct count {
     const struct schedule *schedule;
+    struct parts_done *parts;  // by stage, then micro-batch; NULL where sequences are whole
     struct versions versions;
     struct row *rows;  // per stage, of the rank that is being walked
     bool *runs_apart;  // per stage: whether it has an R
@@ -65,9 +71,29 @@ static void begin_again(struct count *count, struct action action)
     *has_again = true;
 }
 
+// NULL where sequences are whole.
+static struct parts_done *parts_of_action(const struct count *count, struct action action)
+{
+    return count->parts ? &count->parts[(size_t)action.stage * count->schedule->micro_batches + action.micro_batch]
+                        : NULL;
+}
+
+static void end_part(struct count *count, struct action action)
+{
+    struct row *row = &count->rows[action.stage];
+    struct parts_done *parts = parts_of_action(count, action);
+    if (!parts || ++parts->done < count->schedule->splits)
+        return;
+    row->now.carried--;
+    row->now.carried_gradient -= parts->backward > 0;
+}
+
 static void begin_forward(struct count *count, struct action action)
 {
     struct row *row = &count->rows[action.stage];
+    struct parts_done *parts = parts_of_action(count, action);
+    if (parts && parts->forward++ == 0)
+        TAKE(row, carried);
     TAKE(row, kept);
     TAKE(row, kept_through);
     if (stays_on_this_rank(count, action))
@@ -79,7 +105,10 @@ static void begin_forward(struct count *count, struct action action)
 static void begin_backward(struct count *count, struct action action)
 {
     struct row *row = &count->rows[action.stage];
+    struct parts_done *parts = parts_of_action(count, action);
     begin_again(count, action);
+    if (parts && parts->backward++ == 0)
+        TAKE(row, carried_gradient);
     if (action.kind == ACTION_I)
         TAKE(row, held);
     if (comes_from_this_rank(count, action))
@@ -92,6 +121,7 @@ static void begin_backward(struct count *count, struct action action)
 static void end_backward(struct count *count, struct action action)
 {
     struct row *row = &count->rows[action.stage];
+    end_part(count, action);
     row->now.kept--;
     row->now.again -= count->runs_apart[action.stage];
     if (crosses_before(count->schedule, action.stage, action.micro_batch))
@@ -122,6 +152,7 @@ static void end_forward(struct count *count, struct action action)
         row->now.input[INPUT_UNTIL_F]--;
     if (!count->forward_only)
         return;
+    end_part(count, action);
     row->now.kept--;
     if (crosses_before(count->schedule, action.stage, action.micro_batch))
         row->now.input[INPUT_UNTIL_I]--;
@@ -166,6 +197,8 @@ static void keep_largest(struct slots *slots, const struct slots *most)
     slots->kept_through = max_u32(slots->kept_through, most->kept_through);
     slots->held = max_u32(slots->held, most->held);
     slots->again = max_u32(slots->again, most->again);
+    slots->carried = max_u32(slots->carried, most->carried);
+    slots->carried_gradient = max_u32(slots->carried_gradient, most->carried_gradient);
     slots->output = max_u32(slots->output, most->output);
     slots->output_gradient = max_u32(slots->output_gradient, most->output_gradient);
     slots->input_gradient = max_u32(slots->input_gradient, most->input_gradient);
@@ -232,7 +265,10 @@ bool slots_count(const struct schedule *lowered, struct slots *slots, struct err
         return false;
     struct count count = { .schedule = lowered, .forward_only = schedule_is_forward_only(lowered) };
     count.rows = calloc(lowered->stages, sizeof *count.rows);
-    const bool good = (count.rows || error_no_memory(error, "counting the slots of a schedule"))
+    if (lowered->splits > 1)
+        count.parts = calloc((size_t)lowered->stages * lowered->micro_batches + 1, sizeof *count.parts);
+    const bool good = ((count.rows && (count.parts || lowered->splits == 1))
+                       || error_no_memory(error, "counting the slots of a schedule"))
                    && find_reruns(&count, error) && versions_create(&count.versions, lowered, error);
     for (uint32_t rank = 0; good && rank < lowered->ranks; rank++)
         count_rank(&count, rank, slots);
@@ -240,5 +276,6 @@ bool slots_count(const struct schedule *lowered, struct slots *slots, struct err
     free(count.rows);
     free(count.runs_apart);
     free(count.has_again);
+    free(count.parts);
     return good;
 }

@@ -20,6 +20,11 @@
 //     output_gradient  RECV_B ........ end of B or I
 //     input_gradient   B or I ........ as output
 //
+// What the parts of a sequence have in common has a slot for all of a micro-batch, where there are parts:
+//
+//     carried           the first F ... end of the last B or I
+//     carried_gradient  the first B or I ... end of the last
+//
 // Neighbouring stages on one rank hand over in place: `output` then lives until the
 // next stage's W (or B) has ended, `input_gradient` until the stage before has had
 // its B or I, and there is no input slot.
@@ -36,6 +41,7 @@ struct slots {
     uint32_t kept_through;
     uint32_t held;
     uint32_t again;  // 0 where the stage has no R: what is run again is part of a workspace then
+    uint32_t carried, carried_gradient;  // 0 where sequences are whole
     uint32_t output;
     uint32_t output_gradient;
     uint32_t input_gradient;

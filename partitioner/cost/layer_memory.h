@@ -7,6 +7,10 @@
 //     weights            always                                         summed (gradients, states: holding_cost.h)
 //     kept               F to its B or I, of each micro-batch in        summed over layers outside segments
 //                        flight
+//     carried            of kept, where sequences go through in parts:  summed over all layers, also
+//                        the first F to the last B or I of a micro-     in segments, whose re-run reads it;
+//                        batch, and as much for its gradient from its   kept has the rest, of each part
+//                        first B or I on
 //     held               I to W, likewise                               summed
 //     again              in a segment: its re-run to its backward       summed over a segment, the largest counts; where
 //                                                                       an R runs them all again, over all segments
@@ -32,7 +36,7 @@ static inline struct edge layer_edge(const struct profile *profile, size_t i)
 }
 
 struct layer_memory {
-    uint64_t weights, kept, held, again, forward, backward, output;
+    uint64_t weights, kept, carried, held, again, forward, backward, output;
 };
 
 static inline struct layer_memory layer_memory_of(const struct profile_layer *layer)
@@ -41,6 +45,7 @@ static inline struct layer_memory layer_memory_of(const struct profile_layer *la
     return (struct layer_memory){
         .weights = round_to_256(layer->parameter_bytes),
         .kept = saved,
+        .carried = min_u64(round_to_256(layer->carried_bytes), saved),
         .held = round_to_256(layer->held_for_weight_bytes),
         .again = add_clamped(saved, output),
         .forward = round_to_256(layer->workspace_bytes),

@@ -217,8 +217,11 @@ struct stage_bytes stage_bytes_at(const struct profile *profile, uint32_t first,
     for (uint32_t l = first; l < end; l++) {
         const struct layer_memory layer = layer_memory_of(&profile->layers[l]);
         bytes.held = add_clamped(bytes.held, layer.held);
-        if (segment_of(&view, l) == NO_SEGMENT)
+        bytes.carried = add_clamped(bytes.carried, layer.carried);
+        if (segment_of(&view, l) == NO_SEGMENT) {
             bytes.kept = add_clamped(bytes.kept, layer.kept);
+            bytes.kept_carried = add_clamped(bytes.kept_carried, layer.carried);
+        }
         const struct tensor_use use = use_of(&view, l);
         if (use.kept)
             bytes.kept_through = add_clamped(bytes.kept_through, output_of(&view, l));
@@ -245,6 +248,8 @@ struct stage_bytes stage_bytes_of_split(struct stage_bytes bytes, uint32_t split
 {
     uint64_t *const per_micro_batch[] = { &bytes.input,        &bytes.output, &bytes.kept,
                                           &bytes.kept_through, &bytes.held,   &bytes.again };
+    if (splits > 1)
+        bytes.kept -= bytes.kept_carried;
     for (size_t i = 0; splits > 1 && i < sizeof per_micro_batch / sizeof per_micro_batch[0]; i++) {
         const uint64_t whole = *per_micro_batch[i];
         *per_micro_batch[i] = round_to_256(whole / splits + (whole % splits > 0));
@@ -341,7 +346,9 @@ struct stage_memory stage_memory_of(const struct stage_bytes *bytes, const struc
                               multiply_clamped(here.kept, bytes->kept),
                               multiply_clamped(here.kept_through, bytes->kept_through),
                               multiply_clamped(slots->held, bytes->held),
-                              multiply_clamped(slots->again, bytes->again) };
+                              multiply_clamped(slots->again, bytes->again),
+                              multiply_clamped(slots->carried, bytes->carried),
+                              multiply_clamped(slots->carried_gradient, bytes->carried) };
     for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++)
         memory.kept_bytes = add_clamped(memory.kept_bytes, kept[i]);
     if (bytes->kept_on_host)

@@ -20,6 +20,8 @@
 //   output         bytes of all tensors handed on: each tensor from the stage or from before it that a
 //                  later stage reads, once (a DAG's skip connections are handed from stage to stage)
 //   kept           sum of kept_l over layers outside segments (terms with _l: layer_memory.h)
+//   carried        sum of carried_l over all layers, with a slot for a micro-batch and one for its gradient where
+//                  sequences go through in parts; of a part, kept is without it
 //   kept_through   tensors y_q of the stage that are read, inside the stage, by a layer outside segments
 //                  with input_kept != none, or by a segment that q is not in; each once
 //   held           sum of held_l, and the y_q of segments that a layer of the same segment with input_kept
@@ -64,6 +66,7 @@ struct stage_bytes {
     enum input_life input_life;
     uint64_t output;        // one message to the next stage (0 for the last)
     uint64_t kept, kept_through, held;
+    uint64_t carried, kept_carried;  // of all layers, and of those in kept; of whole sequences nobody asks
     bool kept_on_host;      // the first two, but for one slot
     uint64_t transient;     // the larger of forward and backward workspace
     uint64_t again, transient_apart;  // where the schedule has R of its own: what is run again; the workspace without it
@@ -105,7 +108,7 @@ struct stage_bytes stage_bytes_at(const struct profile *profile, uint32_t first,
 void stage_put_held(struct stage_bytes *bytes, const struct held_bytes *held);
 
 // The same where sequences go through in so many splits: what is there per micro-batch,
-// for the largest of them.
+// for the largest of them; what is carried is there for all of them at once.
 struct stage_bytes stage_bytes_of_split(struct stage_bytes bytes, uint32_t splits);
 
 // Times at a place (each sum times 1000 / speed, rounded up, and what the holding adds),

@@ -38,6 +38,7 @@ static void take(struct profile_layer *layer, const struct profile_variant *vari
     layer->backward_weight_ns = from->backward_weight_ns;
     layer->parameter_bytes = from->parameter_bytes;
     layer->saved_bytes = from->saved_bytes;
+    layer->carried_bytes = from->carried_bytes;
     layer->input_kept = from->input_kept;
     layer->held_for_weight_bytes = from->held_for_weight_bytes;
     layer->workspace_bytes = from->workspace_bytes;

@@ -323,6 +323,7 @@ uint64_t stage_price_most_bytes(const struct cut_problem *problem, uint32_t stag
     struct stage_bytes bytes = { .input = view->cut_bytes[from], .output = view->cut_bytes[to],
                                  .input_life = INPUT_UNTIL_W,
                                  .kept = cut_sum(problem, stage, SUM_SAVED, from, to),
+                                 .carried = cut_sum(problem, stage, SUM_CARRIED, from, to),
                                  .kept_through = cut_sum(problem, stage, SUM_OUTPUTS, from, to),
                                  .held = cut_sum(problem, stage, SUM_HELD, from, to),
                                  .transient = cut_sum(problem, stage, SUM_OUTPUTS, from, to) };
@@ -367,6 +368,7 @@ uint64_t stage_price_floor(const struct cut_problem *problem, uint32_t stage, ui
                                places_size(problem->places, to));
     if (slots == 0 || problem->request->holding.activations_on_host)
         return 0;
+    // What is carried takes at least as much as if each part kept its share, also of what is run again.
     const uint64_t room = multiply_clamped((capacity - fixed) / slots + 1, problem->schedule.order->splits);
     if (view->sums[SUM_SAVED][to] - view->sums[SUM_SAVED][from] <= room)
         return 0;

@@ -124,6 +124,7 @@ static uint64_t part_of(const struct stage_view *view, enum view_sum sum, uint32
     case SUM_WEIGHTS: return memory->weights;
     case SUM_OPTIMIZER: return intervals->before[layer + 1].optimizer - intervals->before[layer].optimizer;
     case SUM_SAVED: return memory->kept;
+    case SUM_CARRIED: return memory->carried;
     case SUM_HELD: return memory->held;
     case SUM_OUTPUTS: return layer_workspace(memory, memory->output);
     default: break;

@@ -160,8 +160,10 @@ static bool check_memory(const struct evaluation *evaluation, const struct scope
     const uint64_t versions = (replay_versions(replay, stage) - 1) * sizes->version;
     const uint64_t all_kept = in_flight * sizes->kept + through * sizes->kept_through;
     const uint64_t one_kept = (in_flight ? sizes->kept : 0) + (through ? sizes->kept_through : 0);
+    const uint64_t shared = replay_shared(replay, stage, KIND(ACTION_F), BACKWARDS)
+                          + replay_shared(replay, stage, BACKWARDS, BACKWARDS);
     const uint64_t kept = inputs * sizes->input + (is_moved ? one_kept : all_kept) + held * sizes->held
-                        + again * sizes->again;
+                        + again * sizes->again + shared * sizes->carried;
     const uint64_t host = sizes->host + (is_moved ? all_kept : 0);
     const uint64_t buffers = (outputs + gradients) * sizes->output + input_gradients * sizes->input;
     const uint64_t fixed = sizes->weights + sizes->gradients + sizes->optimizer;

@@ -161,8 +161,13 @@ struct sizes evaluate_sizes(const struct scope *scope)
     for (uint32_t l = scope->first; l < scope->end; l++) {
         const struct profile_layer *layer = &scope->profile->layers[l];
         sizes.held = add_clamped(sizes.held, round_to_256(layer->held_for_weight_bytes));
-        if (segment_of(scope, l) < 0)
-            sizes.kept = add_clamped(sizes.kept, round_to_256(layer->saved_bytes));
+        const uint64_t saved = round_to_256(layer->saved_bytes);
+        const uint64_t carried = min_u64(round_to_256(layer->carried_bytes), saved);
+        sizes.carried = add_clamped(sizes.carried, carried);
+        if (segment_of(scope, l) < 0) {
+            sizes.kept = add_clamped(sizes.kept, saved);
+            sizes.kept_carried = add_clamped(sizes.kept_carried, carried);
+        }
         if (is_read_so(scope, l, READ_KEPT))
             sizes.kept_through = add_clamped(sizes.kept_through, output_of(scope, l));
         if (is_read_so(scope, l, READ_HELD))
@@ -177,6 +182,8 @@ struct sizes evaluate_part(struct sizes sizes, uint32_t splits)
 {
     uint64_t *const parts[] = { &sizes.kept, &sizes.kept_through, &sizes.held, &sizes.input, &sizes.output,
                                &sizes.again };
+    if (splits > 1)
+        sizes.kept -= sizes.kept_carried;
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
         *parts[i] = round_to_256((*parts[i] + splits - 1) / splits);
     return sizes;

@@ -19,6 +19,7 @@ struct sizes {
     uint64_t host;                                    // without what is kept
     uint64_t kept, kept_through, held, input, output, transient;
     uint64_t again;  // of an R of its own; 0 where there is none
+    uint64_t carried, kept_carried;  // what parts have in common: of all layers, and of those that count in kept
     enum input_life life;
 };
 

@@ -19,13 +19,15 @@ bool replay_begin(struct replay *replay, struct schedule *lowered, struct error 
         return false;
     replay->alive = calloc(parts(replay) + 1, sizeof replay->alive[0]);
     replay->versions = calloc(parts(replay) + 1, sizeof replay->versions[0]);
-    return (replay->alive && replay->versions) || error_no_memory(error, "the evaluation of a plan");
+    replay->ends = calloc((size_t)lowered->micro_batches + 1, sizeof replay->ends[0]);
+    return (replay->alive && replay->versions && replay->ends) || error_no_memory(error, "the evaluation of a plan");
 }
 
 void replay_clear(struct replay *replay)
 {
     free(replay->alive);
     free(replay->versions);
+    free(replay->ends);
     placement_free(replay->placement);
     schedule_free(replay->lowered);
 }
@@ -98,6 +100,41 @@ static uint64_t slots_between(const struct replay *replay, struct lifetime lifet
 uint64_t replay_within(const struct replay *replay, uint32_t stage, unsigned from, unsigned to)
 {
     return slots_between(replay, (struct lifetime){ stage, stage, from, to, stage, false });
+}
+
+static uint64_t shared_on_rank(const struct replay *replay, uint32_t rank, uint32_t stage, unsigned from, unsigned to)
+{
+    const struct action_list *list = &replay->lowered->lists[rank];
+    uint64_t now = 0, most = 0;
+    memset(replay->ends, 0, replay->lowered->micro_batches * sizeof replay->ends[0]);
+    memset(replay->alive, 0, parts(replay) * sizeof replay->alive[0]);  // here by micro-batch
+    for (size_t i = 0; i < list->count; i++)
+        if (is_of(list->at[i], stage, to))
+            replay->ends[list->at[i].micro_batch]++;
+    for (size_t first = 0, end = 0; first < list->count; first = end) {
+        for (end = first + 1; list->at[end - 1].joined; end++)
+            continue;
+        for (size_t i = first; i < end; i++) {
+            if (is_of(list->at[i], stage, from) && !replay->alive[list->at[i].micro_batch]) {
+                replay->alive[list->at[i].micro_batch] = true;
+                now++;
+            }
+        }
+        most = max_u64(most, now);
+        for (size_t i = first; i < end; i++)
+            if (is_of(list->at[i], stage, to) && --replay->ends[list->at[i].micro_batch] == 0)
+                now -= replay->alive[list->at[i].micro_batch];
+    }
+    return most;
+}
+
+uint64_t replay_shared(const struct replay *replay, uint32_t stage, unsigned from, unsigned to)
+{
+    const unsigned ends = schedule_is_forward_only(replay->lowered) ? KIND(ACTION_F) : to;
+    uint64_t most = 0;
+    for (uint32_t copy = 0; replay->lowered->splits > 1 && copy < placement_copies(replay->placement, stage); copy++)
+        most = max_u64(most, shared_on_rank(replay, placement_rank(replay->placement, stage, copy), stage, from, ends));
+    return most;
 }
 
 uint64_t replay_handed(const struct replay *replay, uint32_t stage, uint32_t next, unsigned from, unsigned to)

@@ -13,6 +13,7 @@ struct replay {
     struct schedule *lowered;
     struct placement *placement;
     bool *alive;         // per part of a micro-batch
+    size_t *ends;        // per micro-batch: how many of its actions that end something are still to come
     uint64_t *versions;  // of the weights that it meets; per part, too
 };
 
@@ -23,6 +24,9 @@ void replay_clear(struct replay *replay);
 // What lives from an action of a stage to another of its own, whose kinds are in these sets: the most that any rank of
 // the stage needs. What nothing goes back for is needed by its F alone.
 uint64_t replay_within(const struct replay *replay, uint32_t stage, unsigned from, unsigned to);
+
+// What all parts of a micro-batch share, from the first of such actions to the last; 0 where sequences are whole.
+uint64_t replay_shared(const struct replay *replay, uint32_t stage, unsigned from, unsigned to);
 
 // What a stage hands to stage `next`: two slots for messages, and on the same rank what the other stage has not used
 // yet.

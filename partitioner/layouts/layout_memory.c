@@ -38,11 +38,13 @@ static uint64_t fixed_bytes(const struct layout_memory *memory, uint32_t first, 
     return add_clamped(add_clamped(held.weights, held.gradients), held.optimizer);
 }
 
-// At most what a micro-batch keeps in them if nothing is run again.
+// At most what a micro-batch keeps in them if nothing is run again; of parts, with what is carried, its gradient and
+// that of one more micro-batch, of which some part is there.
 static uint64_t kept_bytes(const struct layout_memory *memory, uint32_t first, uint32_t end)
 {
     const struct interval_sums *before = memory->intervals->before;
-    return add_clamped(before[end].kept - before[first].kept, memory->outputs[end] - memory->outputs[first]);
+    const uint64_t kept = before[end].kept - before[first].kept, carried = before[end].carried - before[first].carried;
+    return add_clamped(kept + 2 * carried, memory->outputs[end] - memory->outputs[first]);
 }
 
 static bool surely_fits(const struct layout_memory *memory, const struct search_request *request, uint64_t capacity)

@@ -66,6 +66,7 @@ static void sum_layers(struct intervals *intervals)
             .weights = sums->weights + memory.weights,
             .optimizer = add_clamped(sums->optimizer, holding_state_bytes(&intervals->holding, intervals->profile, l)),
             .kept = sums->kept + memory.kept,
+            .carried = sums->carried + memory.carried,
             .held = sums->held + memory.held,
         };
     }
@@ -217,6 +218,8 @@ struct stage_bytes interval_bytes(struct intervals *intervals, uint32_t first, u
         .input = intervals->cut[first],
         .output = intervals->cut[end],
         .kept = to->kept - from->kept,
+        .carried = to->carried - from->carried,
+        .kept_carried = to->carried - from->carried,
         .held = to->held - from->held,
     };
     put_held(intervals, first, end, &bytes);

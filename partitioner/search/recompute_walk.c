@@ -250,7 +250,7 @@ static bool keep_layer(struct recompute_walk *walk, uint32_t layer, const struct
     next.from = layer;
     next.parent = parent;
     next.is_segment = false;
-    take(walk, &next, CLASS_KEPT, memory->kept);
+    take(walk, &next, CLASS_KEPT, memory->kept - (walk->intervals->splits > 1 ? memory->carried : 0));
     move(walk, &next, memory->kept);
     take(walk, &next, CLASS_HELD, memory->held);
     keep_sources(walk, &next, layer, layer, false);

@@ -89,6 +89,14 @@ static inline void small_random_recompute(uint64_t seed, struct profile *profile
     }
 }
 
+// Of one profile in two, what parts of sequences have in common; of some layers nothing, or all that they keep.
+static inline void small_random_carried(uint64_t seed, struct profile *profile)
+{
+    const bool is_split = random_below(&seed, 2) == 0;
+    for (size_t l = 0; l < profile->layer_count && is_split; l++)
+        profile->layers[l].carried_bytes = random_below(&seed, profile->layers[l].saved_bytes + 1);
+}
+
 static inline struct profile *small_random_chain(uint64_t *seed, size_t count, uint64_t most_ns)
 {
     struct small_layer rows[64] = { { 0 } };
@@ -106,6 +114,7 @@ static inline struct profile *small_random_chain(uint64_t *seed, size_t count, u
         };
     struct profile *profile = small_chain(rows, count);
     small_random_recompute(*seed, profile);
+    small_random_carried(*seed, profile);
     return profile;
 }
 
@@ -153,7 +162,8 @@ static inline bool small_same_bytes(const struct stage_bytes *a, const struct st
     return a->weights == b->weights && a->gradients == b->gradients && a->optimizer == b->optimizer
            && a->version == b->version && a->input == b->input && a->input_life == b->input_life
            && a->output == b->output && a->kept == b->kept && a->kept_through == b->kept_through
-           && a->held == b->held && a->kept_on_host == b->kept_on_host && a->transient == b->transient
+           && a->held == b->held && a->carried == b->carried && a->kept_carried == b->kept_carried
+           && a->kept_on_host == b->kept_on_host && a->transient == b->transient
            && host_states_bytes(&a->host) == host_states_bytes(&b->host);
 }
 

@@ -24,27 +24,28 @@ static struct slots_row {
     uint32_t micro_batches;
     struct slots want[4];
 } slots_rows[] = {
-    // input {until F, I, W}, kept, through, held, again, output, output gradient, input gradient, versions
+    // input {until F, I, W}, kept, through, held, again, carried, its gradient, output, its gradient,
+    // input gradient, versions
     { "gpipe: everything is kept", "gpipe", 8,
-      { { { 0, 0, 0 }, 8, 8, 0, 0, 2, 1, 0, 1 },
-        { { 1, 8, 8 }, 8, 8, 0, 0, 2, 1, 2, 1 },
-        { { 1, 8, 8 }, 8, 8, 0, 0, 2, 1, 2, 1 },
-        { { 1, 8, 8 }, 8, 8, 0, 0, 0, 0, 2, 1 } } },
+      { { { 0, 0, 0 }, 8, 8, 0, 0, 0, 0, 2, 1, 0, 1 },
+        { { 1, 8, 8 }, 8, 8, 0, 0, 0, 0, 2, 1, 2, 1 },
+        { { 1, 8, 8 }, 8, 8, 0, 0, 0, 0, 2, 1, 2, 1 },
+        { { 1, 8, 8 }, 8, 8, 0, 0, 0, 0, 0, 0, 2, 1 } } },
     { "1f1b: rank s keeps p - s", "1f1b", 8,
-      { { { 0, 0, 0 }, 4, 4, 0, 0, 2, 1, 0, 1 },
-        { { 1, 4, 4 }, 3, 3, 0, 0, 2, 1, 2, 1 },
-        { { 1, 3, 3 }, 2, 2, 0, 0, 2, 1, 2, 1 },
-        { { 1, 2, 2 }, 1, 1, 0, 0, 0, 0, 2, 1 } } },
+      { { { 0, 0, 0 }, 4, 4, 0, 0, 0, 0, 2, 1, 0, 1 },
+        { { 1, 4, 4 }, 3, 3, 0, 0, 0, 0, 2, 1, 2, 1 },
+        { { 1, 3, 3 }, 2, 2, 0, 0, 0, 0, 2, 1, 2, 1 },
+        { { 1, 2, 2 }, 1, 1, 0, 0, 0, 0, 0, 0, 2, 1 } } },
     { "pipedream: rank s holds p - s versions", "pipedream", 8,
-      { { { 0, 0, 0 }, 4, 4, 0, 0, 2, 1, 0, 4 },
-        { { 1, 4, 4 }, 3, 3, 0, 0, 2, 1, 2, 3 },
-        { { 1, 3, 3 }, 2, 2, 0, 0, 2, 1, 2, 2 },
-        { { 1, 2, 2 }, 1, 1, 0, 0, 0, 0, 2, 1 } } },
+      { { { 0, 0, 0 }, 4, 4, 0, 0, 0, 0, 2, 1, 0, 4 },
+        { { 1, 4, 4 }, 3, 3, 0, 0, 0, 0, 2, 1, 2, 3 },
+        { { 1, 3, 3 }, 2, 2, 0, 0, 0, 0, 2, 1, 2, 2 },
+        { { 1, 2, 2 }, 1, 1, 0, 0, 0, 0, 0, 0, 2, 1 } } },
     { "pipedream: fewer micro-batches than versions", "pipedream", 2,
-      { { { 0, 0, 0 }, 2, 2, 0, 0, 2, 1, 0, 2 },
-        { { 1, 2, 2 }, 2, 2, 0, 0, 2, 1, 2, 2 },
-        { { 1, 2, 2 }, 2, 2, 0, 0, 2, 1, 2, 2 },
-        { { 1, 2, 2 }, 1, 1, 0, 0, 0, 0, 2, 1 } } },
+      { { { 0, 0, 0 }, 2, 2, 0, 0, 0, 0, 2, 1, 0, 2 },
+        { { 1, 2, 2 }, 2, 2, 0, 0, 0, 0, 2, 1, 2, 2 },
+        { { 1, 2, 2 }, 2, 2, 0, 0, 0, 0, 2, 1, 2, 2 },
+        { { 1, 2, 2 }, 1, 1, 0, 0, 0, 0, 0, 0, 2, 1 } } },
 };
 
 static void slots_are_the_expected_ones(void **state)
@@ -57,9 +58,10 @@ static void slots_are_the_expected_ones(void **state)
     for (uint32_t s = 0; s < 4; s++) {
         const struct slots *w = &row->want[s], *g = &slots[s];
         if (memcmp(w, g, sizeof *w) != 0)
-            fail_msg("stage %u: input {%u %u %u} kept %u through %u held %u again %u output %u gradients %u %u versions %u", s,
-                     g->input[0], g->input[1], g->input[2], g->kept, g->kept_through, g->held, g->again,
-                     g->output, g->output_gradient, g->input_gradient, g->versions);
+            fail_msg("stage %u: input {%u %u %u} kept %u through %u held %u again %u carried %u %u output %u gradients %u"
+                     " %u versions %u", s, g->input[0], g->input[1], g->input[2], g->kept, g->kept_through,
+                     g->held, g->again, g->carried, g->carried_gradient, g->output, g->output_gradient,
+                     g->input_gradient, g->versions);
     }
     schedule_free(schedule);
 }
@@ -146,6 +148,32 @@ static bool has_an_r(const struct schedule *schedule, uint32_t stage)
     return false;
 }
 
+// What all parts of a micro-batch share: from the first of these places to the last of those.
+static uint32_t twin_shared(const struct schedule *schedule, uint32_t rank, uint32_t stage, unsigned from, unsigned to)
+{
+    struct life lives[16];
+    size_t count = 0;
+    const struct action_list *list = &schedule->lists[rank];
+    for (uint32_t m = 0; schedule->splits > 1 && m < schedule->micro_batches; m++) {
+        struct life life = { NOWHERE, 0 };
+        for (uint32_t k = 0; k < schedule->splits; k++) {
+            const uint32_t part = m * schedule->splits + k;
+            const size_t begin = position_of(list, stage, part, schedule->splits, from);
+            const size_t end = position_of(list, stage, part, schedule->splits, to);
+            life.begin = begin < life.begin ? begin : life.begin;
+            life.end = end != NOWHERE && end > life.end ? end : life.end;
+        }
+        if (life.begin == NOWHERE)
+            continue;
+        while (life.begin > 0 && list->at[life.begin - 1].joined)
+            life.begin--;
+        while (list->at[life.end].joined)
+            life.end++;
+        lives[count++] = life;
+    }
+    return overlap(lives, count);
+}
+
 // Where nothing goes back, everything ends with F.
 static struct slots twin_slots(const struct schedule *schedule, uint32_t stage)
 {
@@ -161,6 +189,8 @@ static struct slots twin_slots(const struct schedule *schedule, uint32_t stage)
         most.held = larger(most.held, twin(schedule, rank, stage, I, stage, W));
         if (has_an_r(schedule, stage))
             most.again = larger(most.again, twin(schedule, rank, stage, R | BACK, stage, BACK));
+        most.carried = larger(most.carried, twin_shared(schedule, rank, stage, F, back));
+        most.carried_gradient = larger(most.carried_gradient, twin_shared(schedule, rank, stage, BACK, BACK));
         most.output_gradient = larger(most.output_gradient, twin(schedule, rank, stage, RECV_B, stage, BACK));
         most.output = larger(most.output, twin_messages(schedule, rank, stage, ACTION_SEND_F));
         most.input_gradient = larger(most.input_gradient, twin_messages(schedule, rank, stage, ACTION_SEND_B));

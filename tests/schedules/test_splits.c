@@ -107,19 +107,44 @@ static void each_split_has_its_message_and_its_slot(void **state)
     assert_int_equal(slots[1].kept, 2);
     assert_int_equal(slots[1].input[INPUT_UNTIL_F], 1);
     assert_int_equal(slots[1].input[INPUT_UNTIL_W], 2);
+    assert_int_equal(slots[1].carried, 1);
+    assert_int_equal(slots[1].carried_gradient, 1);
     free(list);
+    schedule_free(lowered);
+    schedule_free(order);
+}
+
+// One micro-batch is in its backward at a time; while it is, the next ones have begun.
+static void what_splits_share_has_a_slot_for_all_of_them(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    struct slots slots[2];
+    struct schedule *order = in_two_splits(2, 3, (const char *const[]){
+        "0F0 0F0.1 0F1 0B0.1 0F1.1 0B0 0F2 0B1.1 0F2.1 0B1 0B2.1 0B2",
+        "1F0 1F0.1 1B0.1 1F1 1B0 1F1.1 1B1.1 1F2 1B1 1F2.1 1B2.1 1B2" });
+    struct schedule *lowered = schedule_lower(order, &error);
+    assert_good(lowered, error);
+    assert_good(slots_count(lowered, slots, &error), error);
+    assert_int_equal(slots[0].kept, 3);
+    assert_int_equal(slots[0].carried, 2);
+    assert_int_equal(slots[0].carried_gradient, 1);
+    assert_int_equal(slots[1].kept, 2);
+    assert_int_equal(slots[1].carried, 2);
+    assert_int_equal(slots[1].carried_gradient, 1);
     schedule_free(lowered);
     schedule_free(order);
 }
 
 int main(void)
 {
-    enum { FAULTS = sizeof fault_rows / sizeof fault_rows[0], PLAIN = 4 };
+    enum { FAULTS = sizeof fault_rows / sizeof fault_rows[0], PLAIN = 5 };
     struct CMUnitTest tests[PLAIN + FAULTS] = {
         cmocka_unit_test(parts_add_up_to_the_whole),
         cmocka_unit_test(a_row_is_shared_out_but_for_what_belongs_to_the_stage),
         cmocka_unit_test(splits_follow_each_other),
         cmocka_unit_test(each_split_has_its_message_and_its_slot),
+        cmocka_unit_test(what_splits_share_has_a_slot_for_all_of_them),
     };
     for (size_t i = 0; i < FAULTS; i++)
         tests[PLAIN + i] = (struct CMUnitTest)TEST_ROW(what_is_out_of_order_is_refused, &fault_rows[i]);

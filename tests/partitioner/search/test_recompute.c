@@ -86,6 +86,7 @@ static struct slots random_slots(uint64_t *seed)
     const uint32_t kept = 1 + (uint32_t)random_below(seed, 4);
     return (struct slots){ .input = { 1, kept, kept + (uint32_t)random_below(seed, 2) }, .kept = kept,
                            .kept_through = kept + (uint32_t)random_below(seed, 2), .held = (uint32_t)random_below(seed, 3),
+                           .carried = (kept + 1) / 2, .carried_gradient = 1,
                            .output = 2, .output_gradient = 1, .input_gradient = 2,
                            .versions = 1 + (uint32_t)random_below(seed, 2) };
 }
