@@ -66,7 +66,8 @@ static const struct argp argp = {
     .parser = take,
     .args_doc = "PLAN",
     .doc = "Trains the plan's model twice from the same weights on the same batches, once by the plan's pipeline on"
-           " threads and once plainly, layer after layer on one thread, and compares every weight bit for bit."
+           " threads and once plainly, layer after layer on one thread, and compares every weight bit for bit. Where the schedule"
+           " splits sequences, both sides do: parts have other shapes than wholes, and are near them, but not to the bit."
            "\vWhere torchrun, mpirun or srun has started a process for each rank, each runs its own, and rank 0 speaks."
            " Several devices (--device cuda:0,cuda:1, or cuda:all) are a rank each in one process."
            "\n\nExit code 0: they are equal; 1: they differ.\n\nExample:\n  weir verify plan.json --steps 5\n",
@@ -81,7 +82,10 @@ static void print(const struct plan *plan, const struct model *model, const stru
              shown_cut(plan->schedule, SIZE_MAX, names[1], sizeof names[1]), plan->stage_count, plan->micro_batches,
              (unsigned long long)model_parameter_count(model), result->steps, result->loss);
     if (result->equal) {
-        text_add(text, "equal: pipeline and sequential run agree bit for bit, weights and losses\n");
+        text_add(text, "equal: pipeline and sequential run");
+        if (result->splits > 1)
+            text_add(text, ", both with sequences in %u splits,", result->splits);
+        text_add(text, " agree bit for bit, weights and losses\n");
         return;
     }
     if (result->differing)

@@ -15,6 +15,7 @@ struct profile *chain_profile(const struct weir_layer *layers, size_t layer_coun
         to->parameter_bytes = from->parameter_bytes;
         to->output_bytes = from->output_bytes;
         to->saved_bytes = from->saved_bytes;
+        to->carried_bytes = from->carried_bytes;
         to->input_kept = (enum input_kept)from->input_kept;
         to->held_for_weight_bytes = from->held_for_weight_bytes;
         to->workspace_bytes = from->workspace_bytes;
@@ -65,9 +66,31 @@ static void lay_out_rerun(struct chain *chain, struct rerun *rerun)
     rerun->weights = chain_take(&rerun->data, chain_segment_weights(chain, &rerun->segment));
 }
 
+// Of bytes of a whole micro-batch, those of a part (stage_bytes_of_split()). What lies behind so many begins there: then
+// each has its share, rounded down to 256, and all together take no more than is planned.
+static uint64_t of_part(const struct chain *chain, uint64_t bytes)
+{
+    return chain->splits > 1 ? round_to_256(bytes / chain->splits + (bytes % chain->splits > 0)) : bytes;
+}
+
+static uint64_t carried_bytes(const struct chain *chain, const struct placed *link)
+{
+    return chain->splits > 1 ? round_to_256(link->layer->carried_bytes) : 0;
+}
+
+static void place_parts(struct chain *chain)
+{
+    for (size_t i = 0; i < chain_length(chain); i++) {
+        struct placed *link = &chain->links[i];
+        link->saved = of_part(chain, link->saved);
+        link->held = of_part(chain, link->held);
+        link->output = of_part(chain, link->output);
+    }
+}
+
 static void lay_out(struct chain *chain)
 {
-    uint64_t kept = 0, kept_through = 0, held = 0;
+    uint64_t kept = 0, kept_through = 0, held = 0, carried = 0;
     const uint64_t parameters = chain_lay_out_weights(chain);
     chain_lay_out_window(chain);
     for (size_t i = 0; i < chain_length(chain); i++) {
@@ -75,7 +98,8 @@ static void lay_out(struct chain *chain)
         link->place = place_of(chain, i);
         link->held = chain_take(&held, link->layer->held_for_weight_bytes);
         if (!link->rerun)
-            link->saved = chain_take(&kept, link->layer->saved_bytes);
+            link->saved = chain_take(&kept, round_to_256(link->layer->saved_bytes) - carried_bytes(chain, link));
+        link->carried = chain_take(&carried, carried_bytes(chain, link));
         if (link->place == OUTPUT_KEPT)
             link->output = chain_take(&kept_through, link->layer->output_bytes);
         if (link->place == OUTPUT_HELD)
@@ -87,9 +111,11 @@ static void lay_out(struct chain *chain)
         const struct placed *last = &chain->links[chain->reruns[i].segment.end - 1 - chain->first];
         chain->reruns[i].again = chain_take(&again, chain->reruns[i].data + output_bytes(last));
     }
-    const struct stage_bytes *bytes = &chain->stage.bytes;
-    assert(parameters == (bytes->streams ? bytes->host.weights : bytes->weights) && kept == bytes->kept
-           && kept_through == bytes->kept_through && held == bytes->held && again == bytes->again);
+    place_parts(chain);
+    const struct stage_bytes bytes = stage_bytes_of_split(chain->stage.bytes, chain->splits);
+    assert(parameters == (bytes.streams ? bytes.host.weights : bytes.weights) && of_part(chain, kept) == bytes.kept
+           && of_part(chain, kept_through) == bytes.kept_through && of_part(chain, held) == bytes.held
+           && of_part(chain, again) == bytes.again && (chain->splits == 1 || carried == bytes.carried));
     (void)bytes, (void)parameters, (void)again;
 }
 
@@ -168,6 +194,10 @@ static struct weir_pass pass_of(const struct placed *link, const struct stage_pa
         .queue = pass->queue,
         .step = pass->step,
         .micro_batch = pass->micro_batch,
+        .split = pass->split,
+        .splits = pass->splits,
+        .carried = pass->carried ? chain_offset(pass->carried, link->carried) : NULL,
+        .carried_gradient = pass->carried_gradient ? chain_offset(pass->carried_gradient, link->carried) : NULL,
         .parameters = chain_offset(has_window ? pass->window_weights : pass->weights, place->parameters),
         .gradients = gradients ? chain_offset(gradients, place->gradients) : NULL,
         .tied_parameters = link->tied ? chain_offset(pass->weights, link->tied->parameters) : NULL,
@@ -190,7 +220,7 @@ static bool chain_forward(void *self, const struct stage_pass *pass, struct erro
 {
     const struct chain *chain = self;
     if (chain_length(chain) == 0)
-        hand_on(pass, pass->output, pass->input, chain->stage.bytes.output);
+        hand_on(pass, pass->output, pass->input, of_part(chain, chain->stage.bytes.output));
     const void *input = pass->input;
     bool input_at_high = false;
     uint64_t input_bytes = 0;  // of the workspace
@@ -241,6 +271,14 @@ struct descent {
     uint64_t gradient_bytes;
 };
 
+// Of the data of a segment that is run again; a part's in its slot, where that has one.
+static void *data_at(const struct descent *descent, const struct rerun *rerun, uint64_t offset)
+{
+    const struct stage_pass *pass = descent->pass;
+    return pass->again ? chain_offset(pass->again, of_part(descent->chain, rerun->again + offset))
+                       : chain_offset(descent->data, offset);
+}
+
 static const void *input_of(const struct descent *descent, size_t i)
 {
     const struct chain *chain = descent->chain;
@@ -252,9 +290,9 @@ static const void *input_of(const struct descent *descent, size_t i)
         return chain_offset(descent->pass->kept_through, maker->output);
     case OUTPUT_HELD:
         return descent->kind == BACKWARD_INPUT ? chain_offset(descent->pass->held, maker->output)
-                                               : chain_offset(descent->data, maker->rerun_output);
+                                               : data_at(descent, maker->rerun, maker->rerun_output);
     case OUTPUT_RERUN:
-        return chain_offset(descent->data, maker->rerun_output);
+        return data_at(descent, maker->rerun, maker->rerun_output);
     default:
         return NULL;  // no backward asked for it
     }
@@ -284,9 +322,9 @@ static bool run_segment(const struct descent *descent, const struct segment *seg
         struct weir_pass own = begin_pass(descent, link);
         own.loss = NULL;  // it was told in the first forward
         own.input = input_of(descent, i);
-        own.saved = chain_offset(descent->data, link->rerun_saved);
+        own.saved = data_at(descent, link->rerun, link->rerun_saved);
         if (l + 1 == segment->end && descent->pass->again)
-            own.output = chain_offset(descent->data, link->rerun->data);
+            own.output = data_at(descent, link->rerun, link->rerun->data);
         else if (l + 1 == segment->end)
             own.output = take_end(&ends, true, output_bytes(link));
         else
@@ -316,7 +354,7 @@ static void hold_outputs(const struct descent *descent, const struct segment *se
         const struct placed *link = &chain->links[l - chain->first];
         if (link->place == OUTPUT_HELD)
             hand_on(descent->pass, chain_offset(descent->pass->held, link->output),
-                    chain_offset(descent->data, link->rerun_output), output_bytes(link));
+                    data_at(descent, link->rerun, link->rerun_output), link->layer->output_bytes / chain->splits);
     }
 }
 
@@ -372,7 +410,8 @@ static bool run_backward(struct descent *descent, size_t i, struct weir_pass *ow
                                                 : take_end(&ends, false, round_to_256(held));
     own->workspace = scratch_of(ends);
     if (held > 0 && own->output_gradient && own->output_gradient != own->held) {
-        queue_copy(descent->pass->queue, own->held, own->output_gradient, layer->output_bytes);
+        queue_copy(descent->pass->queue, own->held, own->output_gradient,
+                   layer->output_bytes / descent->chain->splits);
         own->output_gradient = own->held;
     }
     if (!call(link, layer->backward_input, own, error))
@@ -396,7 +435,7 @@ static bool descend(struct descent *descent, size_t i, struct error *error)
 
     struct weir_pass own = begin_pass(descent, link);
     own.input = input_of(descent, i);
-    own.saved = link->rerun ? chain_offset(descent->data, link->rerun_saved)
+    own.saved = link->rerun ? data_at(descent, link->rerun, link->rerun_saved)
                               : chain_offset(descent->pass->kept, link->saved);
     own.output_gradient = descent->gradient;
     const struct placed *below = i > 0 ? &chain->links[i - 1] : NULL;
@@ -433,7 +472,7 @@ static bool go_down(const struct chain *chain, const struct stage_pass *pass, en
     struct descent descent = { .chain = chain, .pass = pass, .kind = kind, .whole = workspace_of(pass),
                                .gradient = pass->output_gradient };
     if (chain_length(chain) == 0)
-        hand_on(pass, pass->input_gradient, pass->output_gradient, chain->stage.bytes.output);
+        hand_on(pass, pass->input_gradient, pass->output_gradient, of_part(chain, chain->stage.bytes.output));
     for (size_t i = chain_length(chain); i-- > 0;)
         if (!descend(&descent, i, error))
             return false;
@@ -506,6 +545,23 @@ static bool check_numbers(const struct chain *chain, struct error *error)
     return true;
 }
 
+// Whether the layers can be given so many parts of a sequence.
+static bool check_splits(const struct chain *chain, struct error *error)
+{
+    for (size_t i = 0; chain->splits > 1 && i < chain_length(chain); i++) {
+        const struct weir_layer *layer = chain->links[i].layer;
+        if (layer->most_splits <= 1)
+            return error_set(error, "layer %s takes whole sequences, and the schedule passes each through in %u splits: "
+                             "take another schedule, or a layer of longer sequences that can be split", layer->name,
+                             chain->splits);
+        if (layer->most_splits % chain->splits != 0)
+            return error_set(error, "layer %s takes sequences in numbers of splits that divide %u, and the schedule "
+                             "passes each through in %u: take one with such a number", layer->name,
+                             layer->most_splits, chain->splits);
+    }
+    return true;
+}
+
 // Sizes and places of all that the stage has.
 static bool measure_stage(struct chain *chain, const struct weir_layer *layers, size_t layer_count,
                           const struct segment *recompute, const struct holding *holding, struct error *error)
@@ -527,8 +583,8 @@ static bool measure_stage(struct chain *chain, const struct weir_layer *layers, 
 }
 
 struct chain *chain_create(const struct weir_layer *layers, size_t layer_count, uint32_t first, uint32_t end,
-                           const struct segment *recompute, size_t recompute_count, const struct holding *holding,
-                           struct error *error)
+                           const struct segment *recompute, size_t recompute_count, uint32_t splits,
+                           const struct holding *holding, struct error *error)
 {
     assert(first <= end && end <= layer_count);
     struct chain *chain = calloc(1, sizeof *chain + (end - first) * sizeof chain->links[0]);
@@ -542,6 +598,7 @@ struct chain *chain_create(const struct weir_layer *layers, size_t layer_count, 
     chain->first = first;
     chain->end = end;
     chain->number_bytes = optimizer_is_master(holding->optimizer) ? 2 : sizeof(float);
+    chain->splits = splits;
     chain->reruns = reruns;
     chain->rerun_count = recompute_count;
     for (size_t i = 0; i < recompute_count; i++)
@@ -550,8 +607,9 @@ struct chain *chain_create(const struct weir_layer *layers, size_t layer_count, 
         chain->links[l - first] = (struct placed){ .layer = &layers[l], .rerun = find_rerun(chain, l) };
     chain->stage.functions = &chain_functions;
     chain->stage.warms_up = true;
+    chain->stage.takes_splits = splits > 1;
     chain->stage.self = chain;
-    if (!check_numbers(chain, error) || !measure_stage(chain, layers, layer_count, recompute, holding, error)
+    if (!check_numbers(chain, error) || !check_splits(chain, error) || !measure_stage(chain, layers, layer_count, recompute, holding, error)
         || !chain_collect_exempt(chain, error) || !chain_collect_parts(chain, layers, error)) {
         chain_free(chain);
         return NULL;

@@ -36,7 +36,8 @@ struct placed {  // a layer of the chain, and where its tensors are
     struct home home;
     struct home window;             // its place within the window, if there is one
     uint64_t saved;                 // offsets within kept,
-    uint64_t held;                  // held,
+    uint64_t held;                  // held (of a part, where sequences are split),
+    uint64_t carried;               // carried,
     enum output_place place;
     uint64_t output;                // kept_through or held, by place
     uint64_t rerun_saved;           // and within a segment's data
@@ -48,6 +49,7 @@ struct chain {
     uint32_t first, end;
     uint64_t number_bytes;  // of one of the weights
     uint32_t window;        // layers at a time whose weights are on the device; 0: all
+    uint32_t splits;
     struct rerun *reruns;
     size_t rerun_count;
     struct exempt *exempt;

@@ -3,7 +3,8 @@
 #include <stdlib.h>
 
 static const char *const class_names[] = {
-    "the input", "what is kept", "inner inputs", "what is held for W", "the output", "the output's gradient",
+    "the input", "what is kept", "inner inputs", "what is held for W", "what is run again", "what parts share",
+    "its gradient", "the output", "the output's gradient",
     "the input's gradient",
 };
 

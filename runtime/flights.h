@@ -20,6 +20,7 @@ struct flight {
     uint32_t weights;              // slot of the version it met at its forward
     uint64_t version;
     bool was_recomputed;           // by an R of its own
+    uint32_t parts_done;           // of the first part: how many of the micro-batch need what they share no more
     struct ticket input, output_gradient;
 };
 
@@ -71,6 +72,13 @@ static inline struct local *flights_local(const struct flights *flights, struct 
 static inline struct flight *flights_flight(const struct flights *flights, struct action action)
 {
     return &flights->by_stage[action.stage]->flights[part_place(flights->schedule, action)];
+}
+
+// The first part of the action's micro-batch, whose flight has the slots of what all parts share.
+static inline struct action flights_first_part(struct action action)
+{
+    action.split = 0;
+    return action;
 }
 
 // Whether the stage below, or above, is on this rank too, as far as the action's micro-batch goes.

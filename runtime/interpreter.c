@@ -38,11 +38,13 @@ static struct stage_pass pass_of(struct interpreter *in, struct action action, s
         .kept_through = flights_at(flights, action, SLAB_KEPT_THROUGH),
         .held = flights_at(flights, action, SLAB_HELD),
         .again = flights_at(flights, action, SLAB_AGAIN),
+        .carried = flights_at(flights, flights_first_part(action), SLAB_CARRIED),
+        .carried_gradient = flights_at(flights, flights_first_part(action), SLAB_CARRIED_GRADIENT),
         .output_gradient = flights_output_gradient(flights, action),
         .input_gradient = flights_at(flights, action, SLAB_INPUT_GRADIENT),
         .workspace = memory->workspace > 0 ? in->needs.slab->workspace : NULL,
         .workspace_bytes = memory->workspace,
-        .loss = action.kind == ACTION_F ? &in->needs.losses[action.micro_batch] : NULL,
+        .loss = action.kind == ACTION_F ? &in->needs.losses[part_place(in->needs.schedule, action)] : NULL,
         .reruns = reruns,
         .was_recomputed = flight->was_recomputed,
         .together = group.at,
@@ -59,6 +61,25 @@ static struct action of_kind(struct action action, enum action_kind kind)
 static bool take(struct interpreter *in, struct action action, enum slab_class class, struct error *error)
 {
     return flights_take(&in->flights, action, class, error) || at_action(in, action, error);
+}
+
+// What the parts of a sequence share the first of them takes that needs it, and the last gives back.
+static bool take_shared(struct interpreter *in, struct action action, enum slab_class class, struct error *error)
+{
+    const struct action first = flights_first_part(action);
+    return in->needs.schedule->splits == 1 || flights_flight(&in->flights, first)->slots[class] != NO_SLOT
+        || take(in, first, class, error);
+}
+
+static void end_part(struct interpreter *in, struct action action, struct event *used)
+{
+    const struct action first = flights_first_part(action);
+    struct flight *flight = flights_flight(&in->flights, first);
+    if (++flight->parts_done < in->needs.schedule->splits)
+        return;
+    flight->parts_done = 0;
+    flights_give(&in->flights, first, SLAB_CARRIED, used);
+    flights_give(&in->flights, first, SLAB_CARRIED_GRADIENT, used);
 }
 
 static bool take_output(struct interpreter *in, struct action action, struct error *error)
@@ -93,7 +114,7 @@ static bool begin_forward(struct interpreter *in, struct action action, struct e
     flight->was_recomputed = false;
     return await_message(in, &flight->input, of_kind(action, ACTION_RECV_F), error) && take_output(in, action, error)
         && take(in, action, SLAB_KEPT, error) && take(in, action, SLAB_KEPT_THROUGH, error)
-        && meet_weights(in, action, error);
+        && take_shared(in, action, SLAB_CARRIED, error) && meet_weights(in, action, error);
 }
 
 // What follows gives back slots when their last use has been given to the queue; `used`
@@ -101,6 +122,7 @@ static bool begin_forward(struct interpreter *in, struct action action, struct e
 
 static void end_backward_input(struct interpreter *in, struct action action, struct event *used)
 {
+    end_part(in, action, used);
     flights_use(&in->flights, action, SLAB_INPUT_GRADIENT, used);
     flights_give(&in->flights, action, SLAB_KEPT, used);
     flights_give(&in->flights, action, SLAB_AGAIN, used);
@@ -166,8 +188,8 @@ static bool begin_backward(struct interpreter *in, struct action action, struct 
 {
     struct flight *flight = flights_flight(&in->flights, action);
     return await_message(in, &flight->output_gradient, of_kind(action, ACTION_RECV_B), error)
-        && take_input_gradient(in, action, error) && has_its_version(in, action, error)
-        && (flight->was_recomputed || take_again(in, action, error));
+        && take_input_gradient(in, action, error) && take_shared(in, action, SLAB_CARRIED_GRADIENT, error)
+        && has_its_version(in, action, error) && (flight->was_recomputed || take_again(in, action, error));
 }
 
 static bool begin_backward_input(struct interpreter *in, struct action action, struct error *error)
@@ -218,7 +240,8 @@ static struct replay_key key_of(struct action action, const struct stage_pass *p
         .what = (uint64_t)action.kind << 56 | (uint64_t)pass->was_recomputed << 48 | (uint64_t)action.split << 16
               | action.stage,
         .places = { pass->weights, pass->gradients, pass->input, pass->output, pass->kept, pass->kept_through,
-                    pass->held, pass->again, pass->output_gradient, pass->input_gradient, pass->workspace },
+                    pass->held, pass->again, pass->carried, pass->carried_gradient, pass->output_gradient,
+                    pass->input_gradient, pass->workspace },
     };
 }
 

@@ -51,7 +51,7 @@ struct interpreter_needs {
     const struct optimizer *optimizer;
     struct recorder *recorder;
     struct whereabouts *whereabouts;
-    float *losses;  // by micro-batch
+    float *losses;  // by micro-batch, then part of its sequences
     const uint64_t *updates_before;  // by stage: what its weights had seen when version 0 was put there; NULL: none
 };
 

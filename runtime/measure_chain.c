@@ -183,6 +183,7 @@ static bool describe(void *self, size_t l, struct profile_layer *into, struct er
     into->parameter_bytes = own->parameters.bytes;
     into->output_bytes = own->output.bytes;
     into->saved_bytes = own->saved.bytes;
+    into->carried_bytes = round_to_256(layer->carried_bytes);
     into->input_kept = (enum input_kept)layer->input_kept;
     into->held_for_weight_bytes = own->held.bytes;
     into->workspace_bytes = own->workspace.bytes;

@@ -6,7 +6,6 @@
 
 #include "partitioner/evaluate/belonging.h"
 #include "schedules/check.h"
-#include "schedules/engines.h"
 
 static bool match_names(const struct plan *plan, const struct weir_layer *layers, size_t layer_count,
                         bool are_shards, struct error *error)
@@ -49,6 +48,15 @@ static bool prove(const struct schedule *schedule, struct error *error)
     return ok;
 }
 
+// Parts attend to each other, and add up to one micro-batch's gradients.
+static bool check_parts(const struct schedule *schedule, struct error *error)
+{
+    return schedule->splits == 1 || schedule->weights == WEIGHTS_FLUSH
+        || error_set(error, "the schedule passes each sequence through in %u splits and updates weights without a flush:"
+                     " splits of one sequence may meet different weights; let it flush, or leave sequences whole",
+                     schedule->splits);
+}
+
 static bool make_stages(struct pipeline *pipeline, const struct weir_layer *layers, size_t layer_count,
                         bool never_warms_up, struct error *error)
 {
@@ -60,7 +68,7 @@ static bool make_stages(struct pipeline *pipeline, const struct weir_layer *laye
     for (size_t s = 0; s < plan->stage_count; s++) {
         const struct plan_stage *stage = &plan->stages[s];
         pipeline->chains[s] = chain_create(layers, layer_count, stage->first, stage->end, stage->recompute,
-                                           stage->recompute_count, &plan->holding, error);
+                                           stage->recompute_count, pipeline->schedule->splits, &plan->holding, error);
         if (!pipeline->chains[s])
             return false;
         pipeline->stages[s] = *chain_stage(pipeline->chains[s]);
@@ -90,7 +98,14 @@ static bool match_memory(const struct pipeline *pipeline, struct error *error)
     good = good && slots_count(pipeline->schedule, slots, error);
     for (size_t s = 0; good && s < plan->stage_count; s++) {
         const struct stage_memory *planned = &plan->stages[s].memory;
-        const struct stage_memory needed = stage_memory_of(&pipeline->stages[s].bytes, &slots[s]);
+        const struct stage_bytes part = stage_bytes_of_split(pipeline->stages[s].bytes, pipeline->schedule->splits);
+        const struct stage_memory needed = stage_memory_of(&part, &slots[s]);
+        if (slots[s].again > 0 && part.streams && pipeline->schedule->splits > 1) {
+            good = error_set(error, "the plan's stage %zu has a window of layers, and an R for parts of sequences: what it"
+                             " brings back has room for a part of its layers' data, and weights are whole; leave the R"
+                             " or the window out", s);
+            break;
+        }
         good = planned->peak_bytes == 0
             || (match_bytes(s, "", planned->peak_bytes, needed.peak_bytes, flushes, error)
                 && match_bytes(s, " on the host", planned->host_bytes, needed.host_bytes, flushes, error));
@@ -114,7 +129,7 @@ static struct pipeline *create(struct schedule *schedule, const struct plan *pla
     pipeline->layers = layers;
     pipeline->number_bytes = precision_bytes(device_precision(device));
     pipeline->schedule = schedule;
-    const bool good = engines[ENGINE_THREADS].runs(schedule, error) && prove(schedule, error)
+    const bool good = check_parts(schedule, error) && prove(schedule, error)
                    && make_stages(pipeline, layers, layer_count, settings->never_warms_up, error) && match_memory(pipeline, error);
     if (good)
         pipeline->session = session_create(schedule, pipeline->stages, device, settings, error);

@@ -12,7 +12,7 @@
 
 #include "runtime/stage.h"
 
-enum { REPLAY_PLACES = 11 };
+enum { REPLAY_PLACES = 13 };
 
 // Whatever is not of use is 0.
 struct replay_key {

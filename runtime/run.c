@@ -47,7 +47,8 @@ struct session {
     struct placement *placement;
     struct ties ties;
     struct weight_plan weight_plan;
-    float *losses;
+    float *losses;       // by micro-batch
+    float *part_losses;  // and of each part of its sequences
     struct worker *workers;
     uint64_t steps;
 
@@ -269,7 +270,7 @@ static bool open_worker(struct worker *worker, const struct slots *slots, struct
         .optimizer = &session->settings.optimizer,
         .recorder = &session->recorder,
         .whereabouts = &session->whereabouts,
-        .losses = session->losses,
+        .losses = session->part_losses,
         .updates_before = session->updates_before,
     };
     worker->interpreter = interpreter_create(&needs, error);
@@ -312,6 +313,7 @@ static bool open_results(struct session *session, struct error *error)
 {
     const struct schedule *schedule = session->schedule;
     session->losses = calloc(schedule->micro_batches + 1u, sizeof *session->losses);
+    session->part_losses = calloc(parts_of(schedule) + 1u, sizeof *session->part_losses);
     session->workers = calloc(schedule->ranks, sizeof *session->workers);
     session->per_rank = calloc(schedule->ranks, sizeof *session->per_rank);
     session->waited_ns = calloc(schedule->ranks, sizeof *session->waited_ns);
@@ -323,8 +325,8 @@ static bool open_results(struct session *session, struct error *error)
     session->last = (struct session_result){ .ranks = schedule->ranks, .per_rank = session->per_rank,
                                              .waited_ns = session->waited_ns, .host_ns = session->host_ns,
                                              .replayed = session->replayed, .losses = session->losses };
-    if (!session->losses || !session->workers || !session->per_rank || !session->waited_ns || !session->host_ns
-        || !session->replayed || !session->stage_ns || !session->bytes || !session->updates_before)
+    if (!session->losses || !session->part_losses || !session->workers || !session->per_rank || !session->waited_ns
+        || !session->host_ns || !session->replayed || !session->stage_ns || !session->bytes || !session->updates_before)
         return error_no_memory(error, "the results of a session");
     return true;
 }
@@ -428,6 +430,7 @@ void session_free(struct session *session)
     ties_close(&session->ties);
     placement_free(session->placement);
     free(session->losses);
+    free(session->part_losses);
     free(session->workers);
     free(session->per_rank);
     free(session->waited_ns);
@@ -460,6 +463,18 @@ static double gradient_norm(const struct session *session)
     return interpreter_gradient_norm(session->workers[group ? group->rank : 0].interpreter);
 }
 
+// In the order of the parts.
+static void add_up_losses(struct session *session)
+{
+    const uint32_t splits = session->schedule->splits;
+    for (uint32_t m = 0; m < session->schedule->micro_batches; m++) {
+        const float *parts = &session->part_losses[(size_t)m * splits];
+        session->losses[m] = parts[0];
+        for (uint32_t s = 1; s < splits; s++)
+            session->losses[m] += parts[s];
+    }
+}
+
 // What this process has seen, and, in a process group, what all have.
 static bool measure(struct session *session, struct error *error)
 {
@@ -469,6 +484,7 @@ static bool measure(struct session *session, struct error *error)
         .replayed = session->replayed, .stage_ns = session->stage_ns, .iteration_ns = &session->last.iteration_ns,
         .losses = session->losses,
     };
+    add_up_losses(session);
     recorder_end(&session->recorder);
     recorder_results(&session->recorder, session->per_rank, &session->last.iteration_ns);
     time_stages(session);

@@ -29,6 +29,8 @@ static void plan_rows(struct slab_stage *stage, const struct stage_bytes *bytes,
     stage->rows[SLAB_KEPT_THROUGH] = row_of(bytes->kept_through, slots->kept_through);
     stage->rows[SLAB_HELD] = row_of(bytes->held, slots->held);
     stage->rows[SLAB_AGAIN] = row_of(bytes->again, slots->again);
+    stage->rows[SLAB_CARRIED] = row_of(bytes->carried, slots->carried);
+    stage->rows[SLAB_CARRIED_GRADIENT] = row_of(bytes->carried, slots->carried_gradient);
     stage->rows[SLAB_OUTPUT] = row_of(bytes->output, slots->output);
     stage->rows[SLAB_OUTPUT_GRADIENT] = row_of(bytes->output, slots->output_gradient);
     stage->rows[SLAB_INPUT_GRADIENT] = row_of(bytes->input, slots->input_gradient);

@@ -30,12 +30,14 @@ struct stage_pass {
     void *kept;
     void *kept_through;
     void *held;
-    void *again;                  // what is run again, from R to B or I; NULL: that goes into the workspace
+    void *again;             // what is run again, from R to B or I; NULL: that goes into the workspace
+    void *carried;           // what the parts of the micro-batch's sequences share, of whole ones NULL; and of B and I
+    void *carried_gradient;  // its gradient, which has no meaning yet in the first of them
     const void *output_gradient;  // NULL on the last stage
     void *input_gradient;         // NULL on stage 0
     void *workspace;
     uint64_t workspace_bytes;     // stage_workspace() of it
-    float *loss;                  // F of the stage that computes it: where the micro-batch's loss goes (host memory)
+    float *loss;                  // F of the stage that computes it: where the loss goes, of this part (host memory)
     struct stopwatch *reruns;     // B, I and R: what is run again is marked here; or NULL
     bool was_recomputed;          // B and I: an R of its own has run forwards again already
     uint32_t split, splits;       // which part of the sequence, of how many

@@ -9,6 +9,9 @@ static void lend(struct interpreter *in, struct action action, uint32_t slot)
     struct flight *flight = flights_flight(&in->flights, action);
     for (int class = 0; class < SLAB_CLASSES; class++)
         flight->slots[class] = local->memory->rows[class].count > 0 ? slot : NO_SLOT;
+    struct flight *first = flights_flight(&in->flights, flights_first_part(action));
+    first->slots[SLAB_CARRIED] = flight->slots[SLAB_CARRIED];
+    first->slots[SLAB_CARRIED_GRADIENT] = flight->slots[SLAB_CARRIED_GRADIENT];
     flight->weights = local->ring.newest;
     flight->was_recomputed = false;
 }

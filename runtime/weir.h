@@ -108,6 +108,12 @@ struct weir_pass {
     float *loss;  // of this micro-batch; NULL where a forward is run again
     const void *tied_parameters;
     void *tied_gradients;
+    // Where a schedule passes sequences through in parts: which one this is, of how many (0 or 1: all of them); what the
+    // micro-batch's parts have in common; and, in backwards, its gradient. A part's input, output, gradients of these and
+    // saved are its own: of each size the layer names, its share (of saved_bytes without carried_bytes), rounded down to
+    // a multiple of 256. Parts come forward in order and backward in reverse.
+    uint32_t split, splits;
+    void *carried, *carried_gradient;
     uint32_t copy;  // which copy of the layer this is, where a schedule has several (chimera, dualpipe); otherwise 0
 };
 
@@ -138,6 +144,12 @@ struct weir_layer {
     uint64_t parameter_bytes;
     uint64_t output_bytes;              // what it hands on, per micro-batch
     uint64_t saved_bytes;               // kept from F until B or I, without the input
+    // In how many parts its sequences may come, or in any number that divides it; 0: whole only. `carried_bytes` are
+    // those of saved_bytes that parts have in common: of attention what later parts attend to, and its gradient, which
+    // they add to and the part itself reads, as the last that goes back. They are there from a micro-batch's first F to
+    // its last backward, also where forwards are run again.
+    uint32_t most_splits;
+    uint64_t carried_bytes;
     enum weir_input_kept input_kept;
     uint64_t held_for_weight_bytes;     // kept from I until W besides the input, the output's gradient first
     uint64_t workspace_bytes;           // of F

@@ -60,6 +60,9 @@ static bool is_sound(const struct weir_layer *layer, bool is_last, struct error 
     if (!is_last && layer->held_for_weight_bytes > 0 && layer->held_for_weight_bytes < layer->output_bytes)
         return error_set(error, "held_for_weight_bytes: %llu has no room for the output's gradient (%llu bytes)",
                          (unsigned long long)layer->held_for_weight_bytes, (unsigned long long)layer->output_bytes);
+    if (layer->carried_bytes > layer->saved_bytes)
+        return error_set(error, "carried_bytes: %llu is more than saved_bytes, %llu, of which it is a part",
+                         (unsigned long long)layer->carried_bytes, (unsigned long long)layer->saved_bytes);
     return has_sound_ranges(layer, error) && has_sound_tensors(layer, error);
 }
 

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/number.h"
 #include "common/random.h"
@@ -51,6 +52,16 @@ static void draw(const struct layer_binding *binding, const struct weir_pass *pa
     }
 }
 
+// Of each row those at the part's positions, one row behind the other.
+static size_t take_part(const struct layer_binding *binding, const struct weir_pass *pass, int32_t *numbers)
+{
+    const uint32_t splits = pass->splits > 1 ? pass->splits : 1;
+    const size_t own = binding->sequence / splits, first = pass->split * own;
+    for (size_t row = 0; splits > 1 && row < binding->rows; row++)
+        memmove(numbers + row * own, numbers + row * binding->sequence + first, own * sizeof *numbers);
+    return binding->rows * own;
+}
+
 // The tokens of an embedding, or the targets of a head, go to the device in the order of
 // the queue: behind the forward before this one, which may still have to read its own.
 static void fetch(const struct layer_binding *binding, const struct weir_pass *pass)
@@ -65,9 +76,9 @@ static void fetch(const struct layer_binding *binding, const struct weir_pass *p
                               binding->sequence, tokens, targets);
     else
         text_data_held_batch(settings->text, pass->micro_batch, binding->rows, binding->sequence, tokens, targets);
-    queue_upload(pass->queue, (char *)pass->workspace + binding->batch_at,
-                 binding->layer.kind == &layer_head ? targets : tokens,
-                 binding->rows * binding->sequence * sizeof(int32_t));
+    int32_t *needed = binding->layer.kind == &layer_head ? targets : tokens;
+    const size_t count = take_part(binding, pass, needed);
+    queue_upload(pass->queue, (char *)pass->workspace + binding->batch_at, needed, count * sizeof *needed);
 }
 
 static struct layer_pass pass_of(const struct layer_binding *binding, const struct weir_pass *pass)
@@ -86,6 +97,10 @@ static struct layer_pass pass_of(const struct layer_binding *binding, const stru
         .output_gradient = pass->output_gradient,
         .input_gradient = pass->input_gradient,
         .workspace = pass->workspace,
+        .carried = pass->carried,
+        .carried_gradient = pass->carried_gradient,
+        .split = pass->split,
+        .splits = pass->splits,
         .seed = binding->settings.seed,
         .step = pass->step,
         .micro_batch = pass->micro_batch,
@@ -303,6 +318,8 @@ static struct weir_layer layer_of(struct layer_binding *binding)
         .parameter_bytes = sizes.parameter_bytes,
         .output_bytes = sizes.output_bytes,
         .saved_bytes = sizes.saved_bytes,
+        .most_splits = layer_most_splits(&binding->layer),
+        .carried_bytes = sizes.carried_bytes,
         .input_kept = kept[sizes.input],
         .held_for_weight_bytes = sizes.held_for_weight_bytes,
         .workspace_bytes = binding->batch_at + batch_bytes(binding),

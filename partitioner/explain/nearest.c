@@ -11,7 +11,6 @@
 #include "partitioner/search/search_request.h"
 #include "profiler/profile_reorder.h"
 #include "schedules/board.h"
-#include "schedules/engines.h"
 
 enum { PRECISION = 64, MOST_SCHEDULES = 3, STEP_BYTES = 256 };
 enum { PROBE_BUDGET = 5000, NEAREST_WORK = 500000 };  // nearest.h
@@ -294,16 +293,10 @@ static void keep_quickest(struct what_if *quickest, size_t *count, const struct 
     quickest[at] = *found;
 }
 
-static bool is_run(const struct generator *generator)
-{
-    struct error ignored = { 0 };
-    return engine_runs_generator(&engines[ENGINE_THREADS], generator, &ignored);
-}
-
 // Whether a schedule can take the place of the request's own: as its weights go, and of training.
 static bool is_instead(const struct generator *own, const struct generator *other)
 {
-    return strcmp(other->name, own->name) != 0 && other->weights == own->weights && (is_run(other) || !is_run(own))
+    return strcmp(other->name, own->name) != 0 && other->weights == own->weights
         && !other->is_inference;
 }
 

@@ -77,7 +77,7 @@ struct sweep_row {
     enum sweep_class class;
     uint32_t ranks, chunks, micro_batches;
     struct sweep_found found;
-    bool only_simulated;       // Weir runs no such plan (schedules/engines.h), or none was found for the order
+    bool only_simulated;       // no plan was found for the order that was searched for
     bool is_on_front;          // no row of its class is at least as good in time and bytes, and better in one
     bool is_best;              // the quickest of its class, per micro-batch
     bool is_best_of_m;         // the same of those with as many micro-batches: per iteration
@@ -137,9 +137,6 @@ const struct sweep_row *sweep_best_plan(const struct sweep *sweep);
 
 // Less than 0 where `a` takes less time per micro-batch, exactly.
 int sweep_compare_time(const struct sweep_row *a, const struct sweep_row *b);
-
-// Whether rows of a schedule of this name are `only_simulated`. An error only for a machine's trouble.
-bool sweep_only_simulates(const char *schedule, struct error *error);
 
 // The document (docs/formats/sweep.md), without the plans.
 void sweep_write(const struct sweep *sweep, struct text *text);

@@ -148,14 +148,3 @@ const struct sweep_row *sweep_best_plan(const struct sweep *sweep)
     const struct sweep_row *best = sweep_best(sweep), *run = sweep_best_run(sweep);
     return run && run->plan ? run : best ? quickest(sweep, best, WITH_PLAN) : NULL;
 }
-
-bool sweep_only_simulates(const char *schedule, struct error *error)
-{
-    struct error why = { 0 };
-    const struct generator *generator =
-        strcmp(schedule, SWEEP_ORDER_NAME) == 0 ? NULL : generator_find(schedule, &why);
-    const bool runs = generator && engine_runs_generator(&engines[ENGINE_THREADS], generator, &why);
-    if (why.kind == ERROR_MACHINE)
-        *error = why;
-    return !runs;
-}

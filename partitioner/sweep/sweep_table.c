@@ -69,18 +69,10 @@ static void print_class(const struct sweep *sweep, const struct sweep_row **rows
 // What x stands for, of the rows that have it.
 static void explain_only_simulated(const struct sweep *sweep, struct text *text)
 {
-    const char *in_parts = NULL;
-    bool is_any_searched = false;
-    for (size_t i = 0; i < sweep->count; i++) {
-        const struct sweep_row *row = &sweep->rows[i];
-        const bool counts = row->found.outcome == SWEEP_PLANNED && row->only_simulated;
-        is_any_searched |= counts && sweep_is_order(row);
-        in_parts = counts && !sweep_is_order(row) ? row->schedule : in_parts;
-    }
-    if (in_parts)
-        text_add(text, "x simulated, but not run: %s passes sequences in parts, which the layers must be able to take.\n",
-                 in_parts);
-    if (is_any_searched)
+    bool is_any = false;
+    for (size_t i = 0; i < sweep->count; i++)
+        is_any |= sweep->rows[i].found.outcome == SWEEP_PLANNED && sweep->rows[i].only_simulated;
+    if (is_any)
         text_add(text, "x simulated, but not run: no plan was found for the order that was searched for.\n");
 }
 

@@ -15,7 +15,8 @@ struct twin_layer {
     float *gradients;   // of the copy at hand
     float *sum;         // of the copies before it, where there are several
     float *state;
-    void *output, *saved, *held, *output_gradient;
+    void *output, *saved;  // of each part of a sequence, one behind the other
+    void *held, *output_gradient, *carried, *carried_gradient;
 };
 
 // What the layers of a stage add to the gradients of a layer on another one.
@@ -32,6 +33,8 @@ struct twin {
     struct device *device;
     struct queue *queue;
     void *workspace;
+    uint32_t splits;     // parts that sequences are trained in
+    float *part_losses;  // by micro-batch, then part
     struct updates updates;
     uint64_t *begun;  // per stage: the newest version when the pass began
     struct twin_share *shares;  // in order of their stages
@@ -78,6 +81,17 @@ static void *get(struct twin *twin, uint64_t bytes, bool *good, struct error *er
     if (memory)
         queue_zero(twin->queue, memory, bytes ? round_to_256(bytes) : 256);
     return memory;
+}
+
+// What a part has of so many bytes of a whole micro-batch.
+static uint64_t part_bytes(const struct twin *twin, uint64_t bytes)
+{
+    return round_to_256((bytes + twin->splits - 1) / twin->splits);
+}
+
+static void *of_part(const struct twin *twin, void *parts, uint64_t bytes, uint32_t split)
+{
+    return (char *)parts + split * part_bytes(twin, bytes);
 }
 
 // NULL where nothing is trained.
@@ -131,8 +145,12 @@ static bool allocate(struct twin *twin, struct error *error)
             own->sum = get(twin, floats, &good, error);
         own->gradients = get(twin, floats, &good, error);
         own->state = get(twin, floats * optimizer_copies(twin->settings.optimizer.kind), &good, error);
-        own->output = get(twin, layer->output_bytes, &good, error);
-        own->saved = get(twin, layer->saved_bytes, &good, error);
+        own->output = get(twin, twin->splits * part_bytes(twin, layer->output_bytes), &good, error);
+        own->saved = get(twin, twin->splits * part_bytes(twin, layer->saved_bytes), &good, error);
+        if (twin->splits > 1 && layer->carried_bytes > 0) {
+            own->carried = get(twin, layer->carried_bytes, &good, error);
+            own->carried_gradient = get(twin, layer->carried_bytes, &good, error);
+        }
         own->held = get(twin, layer->held_for_weight_bytes, &good, error);
         own->output_gradient = get(twin, layer->output_bytes, &good, error);
         workspace = layer->workspace_bytes > workspace ? layer->workspace_bytes : workspace;
@@ -152,10 +170,12 @@ static bool told(const struct weir_layer *layer, bool good, const struct weir_er
 static bool open_updates(struct twin *twin, struct error *error)
 {
     const struct schedule *schedule = twin->settings.schedule;
+    twin->splits = schedule ? schedule->splits : 1;
     if (!schedule)
         return true;
     twin->begun = calloc(schedule->stages, sizeof *twin->begun);
-    return (twin->begun || error_no_memory(error, "the sequential twin"))
+    twin->part_losses = calloc((size_t)schedule->micro_batches * schedule->splits + 1, sizeof *twin->part_losses);
+    return ((twin->begun && twin->part_losses) || error_no_memory(error, "the sequential twin"))
         && updates_open(&twin->updates, schedule, error);
 }
 
@@ -195,7 +215,7 @@ void twin_free(struct twin *twin)
     for (size_t l = 0; l < twin->layer_count; l++) {
         struct twin_layer *own = &twin->own[l];
         void *all[] = { own->weights, own->gradients, own->sum, own->state, own->output, own->saved, own->held,
-                        own->output_gradient };
+                        own->output_gradient, own->carried, own->carried_gradient };
         for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
             device_release(twin->device, all[i]);
     }
@@ -210,6 +230,7 @@ void twin_free(struct twin *twin)
     if (twin->settings.schedule)
         updates_close(&twin->updates);
     free(twin->begun);
+    free(twin->part_losses);
     free(twin);
 }
 
@@ -219,9 +240,15 @@ static float *tied_gradients(const struct twin *twin, size_t l, size_t owner)
     return share ? share->gradients : twin->own[owner].gradients;
 }
 
-static struct weir_pass pass_of(const struct twin *twin, size_t l, uint64_t version, uint64_t step,
-                                uint32_t micro_batch)
+// What is computed: a micro-batch, or a part of its sequences.
+struct piece {
+    uint64_t step;
+    uint32_t micro_batch, split, splits;
+};
+
+static struct weir_pass pass_of(const struct twin *twin, size_t l, uint64_t version, const struct piece *piece)
 {
+    const struct weir_layer *below = l > 0 ? &twin->layers[l - 1] : NULL;
     const struct twin_layer *own = &twin->own[l];
     const struct weir_layer *tied_to = twin->layers[l].tied;
     const size_t tied = tied_to ? (size_t)(tied_to - twin->layers) : 0;
@@ -229,40 +256,44 @@ static struct weir_pass pass_of(const struct twin *twin, size_t l, uint64_t vers
         .queue = twin->queue,
         .tied_parameters = tied_to ? weights_of(twin, tied, version) : NULL,
         .tied_gradients = tied_to ? tied_gradients(twin, l, tied) : NULL,
-        .step = step,
-        .micro_batch = micro_batch,
+        .step = piece->step,
+        .micro_batch = piece->micro_batch,
+        .split = piece->split,
+        .splits = piece->splits,
         .parameters = weights_of(twin, l, version),
-        .input = l > 0 ? twin->own[l - 1].output : NULL,
-        .saved = own->saved,
+        .input = below ? of_part(twin, twin->own[l - 1].output, below->output_bytes, piece->split) : NULL,
+        .saved = of_part(twin, own->saved, twin->layers[l].saved_bytes, piece->split),
+        .carried = piece->splits > 1 ? own->carried : NULL,
+        .carried_gradient = piece->splits > 1 ? own->carried_gradient : NULL,
         .workspace = twin->workspace,
     };
 }
 
-static bool forward(struct twin *twin, size_t l, uint64_t version, uint64_t step, uint32_t micro_batch, float *loss,
+static bool forward(struct twin *twin, size_t l, uint64_t version, const struct piece *piece, float *loss,
                     struct error *error)
 {
     const struct weir_layer *layer = &twin->layers[l];
-    struct weir_pass pass = pass_of(twin, l, version, step, micro_batch);
-    pass.output = twin->own[l].output;
+    struct weir_pass pass = pass_of(twin, l, version, piece);
+    pass.output = of_part(twin, twin->own[l].output, layer->output_bytes, piece->split);
     pass.loss = loss;
     struct weir_error trouble = { 0 };
     return told(layer, layer->forward(layer->self, &pass, &trouble), &trouble, error);
 }
 
 // Adds the gradient of its parameters where that is wanted.
-static bool backward(struct twin *twin, size_t l, uint64_t version, uint64_t step, uint32_t micro_batch, bool adds,
+static bool backward(struct twin *twin, size_t l, uint64_t version, const struct piece *piece, bool adds,
                      struct error *error)
 {
     const struct weir_layer *layer = &twin->layers[l];
     const struct twin_layer *own = &twin->own[l];
-    struct weir_pass pass = pass_of(twin, l, version, step, micro_batch);
+    struct weir_pass pass = pass_of(twin, l, version, piece);
     pass.gradients = own->gradients;
     pass.held = own->held;
     pass.input_gradient = l > 0 ? twin->own[l - 1].output_gradient : NULL;
     if (l + 1 < twin->layer_count) {
         pass.output_gradient = own->output_gradient;
         if (layer->held_for_weight_bytes > 0) {
-            queue_copy(twin->queue, own->held, own->output_gradient, layer->output_bytes);
+            queue_copy(twin->queue, own->held, own->output_gradient, layer->output_bytes / piece->splits);
             pass.output_gradient = own->held;
         }
     }
@@ -281,29 +312,45 @@ static uint64_t version_met(const struct twin *twin, size_t l, uint32_t micro_ba
     return twin->begun[stage] + updates_met(&twin->updates, stage, micro_batch);
 }
 
-static bool go_forward(struct twin *twin, uint64_t step, uint32_t micro_batch, float *losses, struct error *error)
+static bool forward_all(struct twin *twin, const struct piece *piece, struct error *error)
 {
-    float loss;
+    float *loss = &twin->part_losses[(size_t)piece->micro_batch * piece->splits + piece->split];
     for (size_t l = 0; l < twin->layer_count; l++)
-        if (!forward(twin, l, version_met(twin, l, micro_batch), step, micro_batch,
-                     losses ? &losses[micro_batch] : &loss, error))
+        if (!forward(twin, l, version_met(twin, l, piece->micro_batch), piece, loss, error))
+            return false;
+    return true;
+}
+
+// Part by part.
+static bool go_forward(struct twin *twin, uint64_t step, uint32_t micro_batch, struct error *error)
+{
+    struct piece piece = { step, micro_batch, 0, twin->splits };
+    for (; piece.split < piece.splits; piece.split++)
+        if (!forward_all(twin, &piece, error))
+            return false;
+    return true;
+}
+
+static bool backward_all(struct twin *twin, const struct piece *piece, const bool *stages, struct error *error)
+{
+    size_t lowest = 0;
+    while (!stages[twin->own[lowest].stage])
+        lowest++;
+    for (size_t l = twin->layer_count; l-- > lowest;)
+        if (!backward(twin, l, version_met(twin, l, piece->micro_batch), piece, stages[twin->own[l].stage], error))
             return false;
     return true;
 }
 
 // The gradients of one micro-batch, for the parameters of some stages.
-static bool add_gradients(struct twin *twin, uint64_t step, uint32_t micro_batch, const bool *stages, float *losses,
+static bool add_gradients(struct twin *twin, uint64_t step, uint32_t micro_batch, const bool *stages,
                           struct error *error)
 {
-    if (!go_forward(twin, step, micro_batch, losses, error))
-        return false;
-    size_t lowest = 0;
-    while (!stages[twin->own[lowest].stage])
-        lowest++;
-    for (size_t l = twin->layer_count; l-- > lowest;)
-        if (!backward(twin, l, version_met(twin, l, micro_batch), step, micro_batch, stages[twin->own[l].stage], error))
-            return false;
-    return true;
+    struct piece piece = { step, micro_batch, twin->splits, twin->splits };
+    bool good = go_forward(twin, step, micro_batch, error);
+    while (good && piece.split-- > 0)
+        good = backward_all(twin, &piece, stages, error);
+    return good;
 }
 
 // What a copy has brought, to the sum of those before it; behind the last, the
@@ -407,8 +454,7 @@ static float factor_of(const struct twin *twin, const struct update_part *parts,
 }
 
 // All that the update reads.
-static bool gather_update(struct twin *twin, const struct update_step *made, uint64_t step, float *losses,
-                          struct error *error)
+static bool gather_update(struct twin *twin, const struct update_step *made, uint64_t step, struct error *error)
 {
     const struct stage_updates *stage = &twin->updates.stages[made->first_stage];
     const struct update_part *parts = &stage->parts[(size_t)made->update * stage->copies];
@@ -416,7 +462,7 @@ static bool gather_update(struct twin *twin, const struct update_step *made, uin
     for (; brought.copy < stage->copies; brought.copy++) {
         const struct update_part *part = &parts[brought.copy];
         for (size_t i = 0; i < part->count; i++)
-            if (!add_gradients(twin, step, part->micro_batches[i], made->stages, losses, error))
+            if (!add_gradients(twin, step, part->micro_batches[i], made->stages, error))
                 return false;
         add_copy(twin, made->stages, &brought);
     }
@@ -432,11 +478,11 @@ static void make_update(struct twin *twin, const struct update_step *made)
 
 // Tied layers on different stages, and clipping, are there under a flush only, where a pass is one update
 // of all.
-static bool make_updates_at_once(struct twin *twin, uint64_t step, float *losses, struct error *error)
+static bool make_updates_at_once(struct twin *twin, uint64_t step, struct error *error)
 {
     const struct updates *updates = &twin->updates;
     for (size_t i = 0; i < updates->step_count; i++)
-        if (!gather_update(twin, &updates->steps[i], step, losses, error))
+        if (!gather_update(twin, &updates->steps[i], step, error))
             return false;
     add_shares(twin);
     if (twin->norms)
@@ -446,15 +492,25 @@ static bool make_updates_at_once(struct twin *twin, uint64_t step, float *losses
     return true;
 }
 
-static bool make_updates(struct twin *twin, uint64_t step, float *losses, struct error *error)
+static bool make_updates(struct twin *twin, uint64_t step, struct error *error)
 {
     const struct updates *updates = &twin->updates;
     for (size_t i = 0; i < updates->step_count; i++) {
-        if (!gather_update(twin, &updates->steps[i], step, losses, error))
+        if (!gather_update(twin, &updates->steps[i], step, error))
             return false;
         make_update(twin, &updates->steps[i]);
     }
     return true;
+}
+
+// In the order of the parts.
+static void add_up_losses(const struct twin *twin, float *losses)
+{
+    for (uint32_t m = 0; m < twin->settings.schedule->micro_batches; m++) {
+        losses[m] = twin->part_losses[(size_t)m * twin->splits];
+        for (uint32_t split = 1; split < twin->splits; split++)
+            losses[m] += twin->part_losses[(size_t)m * twin->splits + split];
+    }
 }
 
 bool twin_step(struct twin *twin, uint64_t step, float *losses, struct error *error)
@@ -464,17 +520,21 @@ bool twin_step(struct twin *twin, uint64_t step, float *losses, struct error *er
     for (size_t l = 0; l < twin->layer_count; l++)
         twin->begun[twin->own[l].stage] = twin->own[l].newest;
     if (updates->step_count > 0)
-        good = (twin->share_count > 0 || twin->norms ? make_updates_at_once : make_updates)(twin, step, losses, error);
+        good = (twin->share_count > 0 || twin->norms ? make_updates_at_once : make_updates)(twin, step, error);
     // Without an update there is still what the forwards find.
     for (uint32_t i = 0; good && updates->step_count == 0 && i < updates->schedule->micro_batches; i++)
-        good = go_forward(twin, step, i, losses, error);
-    return good && queue_wait(twin->queue, error);
+        good = go_forward(twin, step, i, error);
+    good = good && queue_wait(twin->queue, error);
+    if (good && losses)
+        add_up_losses(twin, losses);
+    return good;
 }
 
 bool twin_loss(struct twin *twin, uint64_t step, uint32_t micro_batch, float *loss, struct error *error)
 {
+    const struct piece whole = { step, micro_batch, 0, 1 };
     for (size_t l = 0; l < twin->layer_count; l++)
-        if (!forward(twin, l, twin->own[l].newest, step, micro_batch, loss, error))
+        if (!forward(twin, l, twin->own[l].newest, &whole, loss, error))
             return false;
     return queue_wait(twin->queue, error);
 }

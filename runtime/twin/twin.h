@@ -8,6 +8,9 @@
 // a layer that is tied to them and on another stage is added up apart, and put to that
 // one's gradients stage by stage, before the update.
 //
+// Where the schedule passes sequences through in parts, so does the twin: all parts of a micro-batch forward, then all
+// backward in reverse. (Other parts, or none, are other shapes, and the sums of whose rows are rounded otherwise.)
+//
 // The pipeline's weights must equal its weights bit for bit.
 #ifndef RUNTIME_TWIN_TWIN_H
 #define RUNTIME_TWIN_TWIN_H

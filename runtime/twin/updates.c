@@ -39,9 +39,7 @@ static bool count_step(struct updates *updates, uint32_t copy, struct action act
 {
     struct stage_updates *stage = &updates->stages[action.stage];
     (void)copy;
-    if (action.split > 0)
-        return error_set(error, "sequences that are split change the shapes of what is computed; there is no twin for "
-                                "them to equal");
+    (void)error;
     if (action.kind == ACTION_STEP && steps + 1 > stage->count)
         stage->count = steps + 1;
     return true;
@@ -71,6 +69,14 @@ static bool note_gradient(struct updates *updates, uint32_t copy, struct action 
     if (!adds_gradient(action) || steps >= stage->count)
         return true;  // what no update takes
     struct update_part *part = &stage->parts[(size_t)steps * stage->copies + copy];
+    const bool goes_on = part->parts_left > 0 && part->micro_batches[part->count - 1] == action.micro_batch;
+    const uint32_t next = goes_on ? part->parts_left - 1 : updates->schedule->splits - 1;
+    if ((part->parts_left > 0 && !goes_on) || action.split != next)
+        return error_set(error, "stage %u: the parts of a micro-batch's sequences do not go back one behind the other, "
+                         "and there is no twin for that order", action.stage);
+    part->parts_left = next;
+    if (goes_on)
+        return true;
     uint32_t *more = realloc(part->micro_batches, (part->count + 1) * sizeof *more);
     if (!more)
         return error_no_memory(error, "the updates of a schedule");

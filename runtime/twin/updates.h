@@ -23,6 +23,7 @@
 struct update_part {
     uint32_t *micro_batches;  // in the order in which they are added
     size_t count;
+    uint32_t parts_left;      // of the last one
 };
 
 struct stage_updates {
@@ -49,8 +50,8 @@ struct updates {
     size_t step_count;
 };
 
-// Borrows the schedule. Refuses splits of sequences, and an order in which an update
-// would need what comes later.
+// Borrows the schedule. Refuses parts of sequences that do not go back one behind the other, and an order in which an
+// update would need what comes later.
 bool updates_open(struct updates *updates, const struct schedule *schedule, struct error *error);
 void updates_close(struct updates *updates);
 

@@ -164,6 +164,7 @@ bool verify_layers(const struct verify_layers *what, struct verification *result
     struct pair pair = { .what = what };
     *result = (struct verification){ .steps = what->steps };
     const bool good = make_pair(&pair, error) && run_pair(&pair, result, error) && compare_pair(&pair, result, error);
+    result->splits = pair.pipeline ? pair.pipeline->schedule->splits : 1;
     result->equal = good && result->differing == 0 && result->losses_differing == 0;
     pair_clear(&pair);
     return good;

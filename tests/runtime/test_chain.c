@@ -1,4 +1,4 @@
-#include "runtime/chain.h"
+#include "runtime/chain_parts.h"
 
 #include <math.h>
 #include <string.h>
@@ -260,7 +260,7 @@ static void run_stage(uint64_t trial, struct queue *queue, const struct model *m
     const size_t segment_count = random_segments(seed, first, end, segments);
 
     struct error error = { 0 };
-    struct chain *chain = chain_create(model->layers, model->count, first, end, segments, segment_count,
+    struct chain *chain = chain_create(model->layers, model->count, first, end, segments, segment_count, 1,
                                        &(struct holding){ .optimizer = OPTIMIZER_SGD }, &error);
     assert_good(chain, error);
     const struct stage *stage = chain_stage(chain);
@@ -361,13 +361,72 @@ static void a_layers_trouble_is_told_with_its_name(void **state)
     struct weir_layer layer = { .name = "block0.mlp", .kind = "mlp", .forward = refuse };
     struct error error = { 0 };
     struct chain *chain =
-        chain_create(&layer, 1, 0, 1, NULL, 0, &(struct holding){ .optimizer = OPTIMIZER_SGD }, &error);
+        chain_create(&layer, 1, 0, 1, NULL, 0, 1, &(struct holding){ .optimizer = OPTIMIZER_SGD }, &error);
     assert_good(chain, error);
     const struct stage *stage = chain_stage(chain);
     assert_false(stage->functions->forward(stage->self, &(struct stage_pass){ 0 }, &error));
     assert_error(error, "layer block0.mlp: the disk is full");
     assert_int_equal(error.kind, ERROR_MACHINE);
     chain_free(chain);
+}
+
+static void layers_that_take_whole_sequences_are_named(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t most_splits, splits;
+        const char *sentence;
+    } rows[] = {
+        { 0, 2, "layer b takes whole sequences, and the schedule passes each through in 2 splits: take another schedule,"
+                " or a layer of longer sequences that can be split" },
+        { 6, 4, "layer b takes sequences in numbers of splits that divide 6, and the schedule passes each through in 4:"
+                " take one with such a number" },
+        { 6, 3, NULL },
+        { 0, 1, NULL },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const struct weir_layer layers[] = { { .name = "a", .most_splits = 12 },
+                                             { .name = "b", .most_splits = rows[i].most_splits } };
+        struct error error = { 0 };
+        struct chain *chain = chain_create(layers, 2, 0, 2, NULL, 0, rows[i].splits,
+                                           &(struct holding){ .optimizer = OPTIMIZER_SGD }, &error);
+        assert_true(!chain == (rows[i].sentence != NULL));
+        if (!chain)
+            assert_error(error, rows[i].sentence);
+        chain_free(chain);
+    }
+}
+
+// Odd sizes, of which each layer has its share, rounded down to 256, and no other has any of it.
+static void parts_of_odd_sizes_lie_apart_in_what_is_planned(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    for (uint64_t trial = 0; trial < test_trials(300, 3000); trial++) {
+        uint64_t seed = trial;
+        struct weir_layer layers[4] = { { 0 } };
+        const uint32_t splits = 2 + (uint32_t)random_below(&seed, 4);
+        for (size_t l = 0; l < 4; l++) {
+            layers[l] = (struct weir_layer){ .name = "a", .most_splits = splits,
+                                             .saved_bytes = random_below(&seed, 4000),
+                                             .held_for_weight_bytes = random_below(&seed, 4000) };
+            layers[l].carried_bytes = random_below(&seed, layers[l].saved_bytes + 1);
+        }
+        struct chain *chain =
+            chain_create(layers, 4, 0, 4, NULL, 0, splits, &(struct holding){ .optimizer = OPTIMIZER_SGD }, &error);
+        assert_good(chain, error);
+        const struct stage_bytes part = stage_bytes_of_split(chain_stage(chain)->bytes, splits);
+        for (size_t l = 0; l < 4; l++) {
+            const struct placed *link = &chain->links[l];
+            const uint64_t saved = round_to_256(layers[l].saved_bytes) - round_to_256(layers[l].carried_bytes);
+            const uint64_t kept_end = l < 3 ? link[1].saved : part.kept;
+            const uint64_t held_end = l < 3 ? link[1].held : part.held;
+            assert_true(link->saved % 256 == 0 && link->held % 256 == 0);
+            assert_true(link->saved + saved / splits / 256 * 256 <= kept_end);
+            assert_true(link->held + layers[l].held_for_weight_bytes / splits / 256 * 256 <= held_end);
+        }
+        chain_free(chain);
+    }
 }
 
 static void undecayed_parameters_are_told_by_their_place_in_the_stage(void **state)
@@ -381,7 +440,7 @@ static void undecayed_parameters_are_told_by_their_place_in_the_stage(void **sta
     };
     struct error error = { 0 };
     struct chain *chain =
-        chain_create(layers, 3, 1, 3, NULL, 0, &(struct holding){ .optimizer = OPTIMIZER_SGD }, &error);
+        chain_create(layers, 3, 1, 3, NULL, 0, 1, &(struct holding){ .optimizer = OPTIMIZER_SGD }, &error);
     assert_good(chain, error);
     const struct stage *stage = chain_stage(chain);
     assert_int_equal(stage->exempt_count, 3);
@@ -416,8 +475,8 @@ static void a_stage_apart_has_one_copy_of_what_its_layers_are_tied_to(void **sta
         layers[l].initialize = write_name;
     }
     layers[3].tied = layers[4].tied = &layers[0];
-    struct chain *upper = chain_create(layers, 5, 2, 5, NULL, 0, &holding, &error);
-    struct chain *lower = upper ? chain_create(layers, 5, 0, 2, NULL, 0, &holding, &error) : NULL;
+    struct chain *upper = chain_create(layers, 5, 2, 5, NULL, 0, 1, &holding, &error);
+    struct chain *lower = upper ? chain_create(layers, 5, 0, 2, NULL, 0, 1, &holding, &error) : NULL;
     assert_good(lower, error);
 
     const struct stage *stage = chain_stage(upper);
@@ -451,6 +510,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_range_with_any_segments_equals_plain_layers),
         cmocka_unit_test(a_layers_trouble_is_told_with_its_name),
+        cmocka_unit_test(layers_that_take_whole_sequences_are_named),
+        cmocka_unit_test(parts_of_odd_sizes_lie_apart_in_what_is_planned),
         cmocka_unit_test(undecayed_parameters_are_told_by_their_place_in_the_stage),
         cmocka_unit_test(a_stage_apart_has_one_copy_of_what_its_layers_are_tied_to),
     };

@@ -154,19 +154,42 @@ static void copies_add_up_one_after_the_other_each_in_its_own_order(void **state
     schedule_free(schedule);
 }
 
-static void splits_of_a_sequence_have_no_twin(void **state)
+static void parts_of_a_sequence_are_one_micro_batch(void **state)
 {
     (void)state;
     struct error error = { 0 };
-    struct schedule *schedule = schedule_create("split", WEIGHTS_FLUSH, 1, 1, 1, &error);
+    struct updates updates;
+    struct schedule *schedule = schedule_generate("seq1f1b", 2, 1, 3, &error);
     assert_good(schedule, error);
-    schedule->splits = 2;
-    for (uint8_t split = 0; split < 2; split++)
-        assert_good(schedule_add(schedule, 0, (struct action){ .kind = ACTION_F, .split = split & 1 }, &error), error);
+    assert_good(updates_open(&updates, schedule, &error), error);
+    assert_int_equal(updates.step_count, 1);
+    for (uint32_t stage = 0; stage < 2; stage++) {
+        assert_int_equal(updates.stages[stage].parts[0].count, 3);
+        for (uint32_t i = 0; i < 3; i++)
+            assert_int_equal(updates.stages[stage].parts[0].micro_batches[i], i);
+    }
+    updates_close(&updates);
+    schedule_free(schedule);
+}
+
+// 0B0.1 0B1.1 0B0 0B1: the gradients of two micro-batches are added in turns.
+static void parts_that_go_back_in_turns_have_no_twin(void **state)
+{
+    (void)state;
+    static const char *const actions[] = { "0F0", "0F0.1", "0F1", "0F1.1", "0B0.1", "0B1.1", "0B0", "0B1", "0STEP" };
+    struct error error = { 0 };
+    struct schedule *schedule = schedule_create("turns", WEIGHTS_FLUSH, 1, 1, 2, &error);
+    assert_good(schedule, error);
+    assert_good(schedule_split(schedule, 2, &error), error);
+    for (size_t i = 0; i < sizeof actions / sizeof actions[0]; i++) {
+        struct action action;
+        assert_good(action_parse(actions[i], strlen(actions[i]), &action, &error), error);
+        assert_good(schedule_add(schedule, 0, action, &error), error);
+    }
     struct updates updates;
     assert_false(updates_open(&updates, schedule, &error));
-    assert_error(error, "sequences that are split change the shapes of what is computed; there is no twin for them to "
-                        "equal");
+    assert_error(error, "stage 0: the parts of a micro-batch's sequences do not go back one behind the other, and there"
+                        " is no twin for that order");
     schedule_free(schedule);
 }
 
@@ -179,7 +202,8 @@ int main(void)
         cmocka_unit_test(a_flush_is_one_update_at_the_weights_it_began_with),
         cmocka_unit_test(vertical_weights_are_those_of_stage_0),
         cmocka_unit_test(copies_add_up_one_after_the_other_each_in_its_own_order),
-        cmocka_unit_test(splits_of_a_sequence_have_no_twin),
+        cmocka_unit_test(parts_of_a_sequence_are_one_micro_batch),
+        cmocka_unit_test(parts_that_go_back_in_turns_have_no_twin),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

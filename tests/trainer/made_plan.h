@@ -85,25 +85,37 @@ static inline void cut(struct made *made, struct model *model, uint64_t *seed, b
     }
 }
 
-static inline struct model *small_model(uint64_t *seed, enum precision precision)
+// Of one model in two, some is dropped.
+static inline struct model *drawn_model(const char *spec, uint64_t *seed, enum precision precision)
 {
     struct error error = { 0 };
-    const char *specs[] = { "gpt-nano,width=16,blocks=3,heads=2,sequence=8,micro_batch=2",
-                            "gpt-nano,width=16,blocks=3,heads=2,sequence=8,micro_batch=2,dropout=0.2" };
-    struct model *model = model_from_spec(specs[random_below(seed, 2)], precision, &error);
+    char text[128];
+    snprintf(text, sizeof text, "%s%s", spec, random_below(seed, 2) ? ",dropout=0.2" : "");
+    struct model *model = model_from_spec(text, precision, &error);
     assert_good(model, error);
     assert_int_equal(model->layer_count, MOST);
     return model;
 }
 
+static inline struct model *small_model(uint64_t *seed, enum precision precision)
+{
+    return drawn_model("gpt-nano,width=16,blocks=3,heads=2,sequence=8,micro_batch=2", seed, precision);
+}
+
 static inline struct model *tied_model(uint64_t *seed, enum precision precision)
 {
-    struct error error = { 0 };
-    const char *specs[] = { "gpt-nano,tied,width=16,blocks=3,heads=2,sequence=8,micro_batch=2",
-                            "gpt-nano,tied,width=16,blocks=3,heads=2,sequence=8,micro_batch=2,dropout=0.2" };
-    struct model *model = model_from_spec(specs[random_below(seed, 2)], precision, &error);
-    assert_good(model, error);
-    return model;
+    return drawn_model("gpt-nano,tied,width=16,blocks=3,heads=2,sequence=8,micro_batch=2", seed, precision);
+}
+
+// Four sequences of 64 positions, which the usual four splits of seq1f1b divide.
+static inline struct model *long_model(uint64_t *seed, enum precision precision)
+{
+    return drawn_model("gpt-nano,width=16,blocks=3,heads=2,sequence=64,micro_batch=4", seed, precision);
+}
+
+static inline struct model *long_tied_model(uint64_t *seed, enum precision precision)
+{
+    return drawn_model("gpt-nano,tied,width=16,blocks=3,heads=2,sequence=64,micro_batch=4", seed, precision);
 }
 
 // Those that do each thing at once, those that run ahead and those that replay, in float and in bfloat16.

@@ -1,5 +1,7 @@
 #include "trainer/verify.h"
 
+#include <math.h>
+
 #include "tests/random_order.h"
 #include "tests/trainer/made_plan.h"
 #include "trainer/model_layers.h"
@@ -37,7 +39,8 @@ static void verify_model_of(uint64_t trial, struct made *made, struct model *mod
 static void verify_one(uint64_t trial, struct made *made, uint64_t *seed)
 {
     const enum precision precision = random_below(seed, 4) ? PRECISION_FP32 : PRECISION_BF16;
-    verify_model_of(trial, made, small_model(seed, precision), precision, seed);
+    const bool is_split = strcmp(made->plan.schedule, "seq1f1b") == 0;
+    verify_model_of(trial, made, (is_split ? long_model : small_model)(seed, precision), precision, seed);
 }
 
 // Every schedule there is: the synchronous ones compute what one processor computes,
@@ -56,13 +59,13 @@ static void every_schedule_computes_what_it_should_bit_for_bit(void **state)
                 asked.micro_batches = asked.ranks * (1 + (uint32_t)random_below(&seed, 3));
             }
             struct made made = { 0 };
-            if (generator->takes_splits || !set_schedule(&made, &asked))
+            if (!set_schedule(&made, &asked))
                 continue;
             verify_one(trial, &made, &seed);
             verified++;
         }
         print_message("# %s: %zu\n", generator->name, verified);
-        assert_true(verified > 0 || generator->takes_splits);
+        assert_true(verified > 0);
     }
 }
 
@@ -71,19 +74,21 @@ static void every_schedule_computes_what_it_should_bit_for_bit(void **state)
 static void random_schedules_compute_what_they_should_bit_for_bit(void **state)
 {
     (void)state;
-    size_t tied = 0, refused = 0;
+    size_t tied = 0, refused = 0, split = 0, in_turns = 0;
     for (uint64_t trial = 0; trial < test_trials(300, 5000); trial++) {
         uint64_t seed = trial;
         struct traits traits = random_traits(&seed);
         traits.weights = (enum weights)random_below(&seed, WEIGHTS_2BW + 1);
-        traits.splits = false;  // not of these layers
+        traits.splits &= traits.weights == WEIGHTS_FLUSH;
         size_t pairs;
         struct schedule *order = random_order(&seed, &traits);
         struct schedule *lowered = random_lower(&seed, order, &traits, &pairs);
         schedule_free(order);
         struct made made = { .plan = { .stages = made.stages, .stage_count = lowered->stages } };
         made.plan.holding.tied_apart = traits.weights == WEIGHTS_FLUSH && random_below(&seed, 2);
-        struct model *model = (made.plan.holding.tied_apart ? tied_model : small_model)(&seed, PRECISION_FP32);
+        const bool is_tied = made.plan.holding.tied_apart;
+        struct model *model = (traits.splits ? is_tied ? long_tied_model : long_model
+                                             : is_tied ? tied_model : small_model)(&seed, PRECISION_FP32);
         made.plan.holding.optimizer = (enum optimizer_kind)random_below(&seed, 3);
         cut(&made, model, &seed, random_below(&seed, 2));
         struct verification result;
@@ -94,6 +99,8 @@ static void random_schedules_compute_what_they_should_bit_for_bit(void **state)
         const bool good = verify_schedule(lowered, &made.plan, model, &place, &settings, &result, &error);
         if (!good && made.plan.holding.tied_apart && strstr(error.text, "stages whose layers are tied"))
             refused++;  // ranks with some of them
+        else if (!good && traits.splits && strstr(error.text, "do not go back one behind the other"))
+            in_turns++;
         else if (!good)
             fail_msg("trial %llu: %s: %s", (unsigned long long)trial, weights_names[traits.weights], error.text);
         if (good && !result.equal)
@@ -101,10 +108,12 @@ static void random_schedules_compute_what_they_should_bit_for_bit(void **state)
                      (unsigned long long)trial, weights_names[traits.weights], (unsigned long long)result.differing,
                      result.copy, result.layer, (unsigned long long)result.index, result.losses_differing);
         tied += good && made.plan.holding.tied_apart;
+        split += good && traits.splits;
         model_free(model);
         schedule_free(lowered);
     }
-    assert_true(tied > refused && refused > 0);
+    print_message("# %zu in parts, %zu of which go back in turns\n", split + in_turns, in_turns);
+    assert_true(tied > refused && refused > 0 && split > 0);
 }
 
 // Replicas of a stage take micro-batches in turns, and the mean of what they bring.
@@ -219,13 +228,44 @@ static void tied_layers_apart_share_their_words_bit_for_bit(void **state)
                 asked.ranks = asked.replicas[0] + asked.replicas[1] + asked.replicas[2];
             }
             struct made made = { .plan.holding.tied_apart = true };
-            if (generator->takes_splits || !set_schedule(&made, &asked) || made.plan.weights != WEIGHTS_FLUSH)
+            if (!set_schedule(&made, &asked) || made.plan.weights != WEIGHTS_FLUSH)
                 continue;
             const enum precision precision = random_below(&seed, 4) ? PRECISION_FP32 : PRECISION_BF16;
-            verify_model_of(trial, &made, tied_model(&seed, precision), precision, &seed);
+            struct model *model = (generator->takes_splits ? long_tied_model : tied_model)(&seed, precision);
+            verify_model_of(trial, &made, model, precision, &seed);
             verified++;
         }
         print_message("# %s: %zu\n", generator->name, verified);
+    }
+}
+
+// Other shapes are added up otherwise: near, but not to the bit.
+static void sequences_in_parts_compute_what_whole_ones_do(void **state)
+{
+    (void)state;
+    static const char *const names[] = { "1f1b", "seq1f1b" };
+    for (uint64_t trial = 0; trial < test_trials(4, 60); trial++) {
+        double losses[2];
+        for (size_t i = 0; i < 2; i++) {
+            struct error error = { 0 };
+            uint64_t seed = trial;
+            const struct asked asked = { .generator = generator_find(names[i], &error), .ranks = 4, .micro_batches = 3 };
+            struct made made = { .plan.holding.optimizer = OPTIMIZER_MOMENTUM };
+            assert_true(set_schedule(&made, &asked));
+            struct model *model =
+                model_from_spec("gpt-nano,width=16,blocks=3,heads=2,sequence=64,micro_batch=4", PRECISION_FP32, &error);
+            assert_good(model, error);
+            cut(&made, model, &seed, trial % 2);
+            struct verification result;
+            const struct run_place place = { .device = "cpu" };
+            const struct verify_settings settings = { .steps = 6, .seed = trial, .clip = 1 };
+            assert_good(verify_plan(&made.plan, model, &place, &settings, &result, &error), error);
+            assert_true(result.equal);
+            losses[i] = result.loss;
+            model_free(model);
+        }
+        if (!(fabs(losses[0] - losses[1]) <= 1e-5 * losses[0]))
+            fail_msg("trial %u: the loss is %.9g, and in parts %.9g", (unsigned)trial, losses[0], losses[1]);
     }
 }
 
@@ -301,6 +341,7 @@ int main(void)
         cmocka_unit_test(other_weights_are_seen),
         cmocka_unit_test(tied_layers_share_their_words_bit_for_bit),
         cmocka_unit_test(tied_layers_apart_share_their_words_bit_for_bit),
+        cmocka_unit_test(sequences_in_parts_compute_what_whole_ones_do),
         cmocka_unit_test(tied_layers_on_two_stages_must_be_meant_to_be_and_met_at_a_flush),
         cmocka_unit_test(a_plan_of_another_model_is_refused),
         cmocka_unit_test(a_size_that_no_model_has_is_refused),
