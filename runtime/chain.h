@@ -1,6 +1,7 @@
 // A range of a model's layers as a stage: lays their tensors out in the places
 // the interpreter hands over, calls them in order, and re-runs recomputed segments
-// before their backward. The sizes are those of partitioner/cost/stage_cost.h, to the
+// before their backward. Layers may read from any before them: what crosses the stage
+// is handed on as it came. The sizes are those of partitioner/cost/stage_cost.h, to the
 // byte.
 //
 // A layer that is tied to one of another stage finds that one's parameters in a copy, behind
@@ -18,14 +19,13 @@ struct chain;
 
 // The layers' sizes as a profile without times, in that type ("fp32" or "bf16"): what
 // stage_bytes_of() asks for.
-// A layer without a fused backward needs room for `held` in its workspace.
 struct profile *chain_profile(const struct weir_layer *layers, size_t layer_count, const char *dtype,
                               struct error *error);
 
-// Notes in a profile of these layers which of them are tied: a layer reads all parameters of
-// the one it is tied to, and has none of them among its own.
-bool chain_note_tied(const struct weir_layer *layers, size_t layer_count, struct profile *profile,
-                     struct error *error);
+// Notes in a profile of these layers what each reads from, where they are no chain, and which are tied: a layer reads
+// all parameters of the one it is tied to, and has none of them among its own.
+bool chain_note_layers(const struct weir_layer *layers, size_t layer_count, struct profile *profile,
+                       struct error *error);
 
 // Layers [first, end) of the model as a stage, which gets its sequences in so many splits. The layers are borrowed until
 // chain_free(), the segments are copied.

@@ -1,27 +1,13 @@
 // The insides of a chain, for the files that share them: chain_weights.c says where
-// parameters are, its layers' own and copies of others', chain_window.c brings them from the host where they do not all
-// fit, and chain.c does all the rest.
+// parameters are, its layers' own and copies of others', chain_steps.c what is called with
+// what, chain_window.c where weights are that the host brings, and chain.c all the rest.
 #ifndef RUNTIME_CHAIN_PARTS_H
 #define RUNTIME_CHAIN_PARTS_H
 
 #include "common/number.h"
 #include "runtime/chain.h"
-
-// Where the output y of a layer is between its forward and its last use.
-enum output_place {
-    OUTPUT_LEAVES,  // the stage's own output
-    OUTPUT_PASSES,  // in the workspace, for the next layer's forward only
-    OUTPUT_KEPT,    // in kept_through
-    OUTPUT_RERUN,   // inside a segment: made again for the backward
-    OUTPUT_HELD,    // inside a segment, and W needs it
-};
-
-struct rerun {  // a segment, and the bytes of what is made again for its backward
-    struct segment segment;
-    uint64_t data;
-    uint64_t again;    // where that is in `again`, where it has a slot from R on
-    uint64_t weights;  // within its data, where they are brought in for it
-};
+#include "runtime/chain_program.h"
+#include "runtime/layer_inputs.h"
 
 struct home {  // of a layer's parameters in this stage: its own place, or that of a copy
     const struct weir_layer *layer;
@@ -32,26 +18,32 @@ struct home {  // of a layer's parameters in this stage: its own place, or that 
 struct placed {  // a layer of the chain, and where its tensors are
     const struct weir_layer *layer;
     const struct home *tied;        // of the layer that it is tied to, or NULL
-    const struct rerun *rerun;      // its segment, or NULL
+    const struct segment *segment;  // its segment, or NULL
     struct home home;
-    struct home window;             // its place within the window, if there is one
-    uint64_t saved;                 // offsets within kept,
-    uint64_t held;                  // held (of a part, where sequences are split),
-    uint64_t carried;               // carried,
-    enum output_place place;
-    uint64_t output;                // kept_through or held, by place
-    uint64_t rerun_saved;           // and within a segment's data
-    uint64_t rerun_output;
+    struct home window;    // its place within the window, if there is one
+    uint64_t saved;        // offsets within kept (of a part, where sequences are split),
+    uint64_t held;         // held,
+    uint64_t carried;      // carried,
+    bool is_through;       // its output stays from F to the backward
+    uint64_t through;      // in kept_through,
+    bool is_held;          // and, inside a segment, for a W
+    uint64_t held_output;  // in held
+    uint64_t again_saved, again_output, again_weights;  // of one in a segment: in `again`, where that has a slot from R on
 };
 
 struct chain {
     struct stage stage;
     uint32_t first, end;
-    uint64_t number_bytes;  // of one of the weights
-    uint32_t window;        // layers at a time whose weights are on the device; 0: all
+    const struct weir_layer *layers;  // of the model
+    uint32_t *last_reader;            // of each layer's output; 0: nobody
+    uint64_t number_bytes;            // of one of the weights
+    uint32_t window;                  // layers at a time whose weights are on the device; 0: all
     uint32_t splits;
-    struct rerun *reruns;
-    size_t rerun_count;
+    struct segment *segments;
+    size_t segment_count;
+    struct program forward, backward, backward_input, backward_weight;
+    // The same where an R has segments run again, or may have.
+    struct program apart_forward, recompute, backward_after_r, backward_apart, input_after_r, input_apart;
     struct exempt *exempt;
     struct shared *shared;
     struct stage_part *parts;
@@ -92,24 +84,21 @@ bool chain_collect_shared(struct chain *chain, const struct weir_layer *layers, 
 bool chain_collect_exempt(struct chain *chain, struct error *error);
 bool chain_collect_parts(struct chain *chain, const struct weir_layer *layers, struct error *error);
 
-// A window of layers. Layers stand in it in blocks of that many, so that they have places beside each other:
-//
-//     on the host     | 0 | 1 | 2 | 3 | 4 | 5 | 6 |
-//     window of three             | 3 | 4 | 5 |
-//
-// Each is brought there when it is needed, and its gradients with what was added to them before, since a sum's bits
-// depend on its order.
-void chain_lay_out_window(struct chain *chain);
-uint64_t chain_segment_weights(const struct chain *chain, const struct segment *segment);
+// Of bytes of a whole micro-batch, those of a part (stage_bytes_of_split()). What lies behind so many begins there: then
+// each has its share, rounded down to 256, and all together take no more than is planned.
+static inline uint64_t chain_part(const struct chain *chain, uint64_t bytes)
+{
+    return chain->splits > 1 ? round_to_256(bytes / chain->splits + (bytes % chain->splits > 0)) : bytes;
+}
 
-// Where there is no window, these do nothing.
-void chain_fetch_weights(const struct placed *link, const struct stage_pass *pass);
-void chain_fetch_gradients(const struct chain *chain, const struct placed *link, const struct stage_pass *pass);
-void chain_return_gradients(const struct chain *chain, const struct placed *link, const struct stage_pass *pass);
-// All of a segment's, into its data, where they stay until its backward has ended; and there those of a layer.
-void chain_fetch_segment(const struct chain *chain, const struct rerun *rerun, const struct stage_pass *pass,
-                         void *data);
-void *chain_segment_parameters(const struct chain *chain, const struct placed *link, const void *data);
+// Where each layer's weights and gradients are within the window, if there is one.
+void chain_lay_out_window(struct chain *chain);
+
+// Of the gradients of a layer's parameters: as many, in floats.
+uint64_t chain_gradient_bytes(const struct chain *chain, const struct placed *link);
+
+// Writes the programs, once all tensors that outlive an action have their places.
+bool chain_write_steps(struct chain *chain, size_t layer_count, struct error *error);
 
 // Of stage_functions.
 bool chain_initialize(void *self, struct queue *queue, void *weights, struct error *error);

@@ -3,7 +3,7 @@
 
 #include "runtime/chain_parts.h"
 
-bool chain_note_tied(const struct weir_layer *layers, size_t layer_count, struct profile *profile, struct error *error)
+static bool note_tied(const struct weir_layer *layers, size_t layer_count, struct profile *profile, struct error *error)
 {
     profile->tied = calloc(layer_count + 1, sizeof profile->tied[0]);
     profile->lent = calloc(layer_count + 1, sizeof profile->lent[0]);
@@ -12,10 +12,20 @@ bool chain_note_tied(const struct weir_layer *layers, size_t layer_count, struct
     for (uint32_t l = 0; l < layer_count; l++)
         if (layers[l].tied)
             profile->tied[profile->tied_count++] = (struct edge){ (uint32_t)(layers[l].tied - layers), l };
-    qsort(profile->tied, profile->tied_count, sizeof profile->tied[0], edges_compare);
     memcpy(profile->lent, profile->tied, profile->tied_count * sizeof profile->lent[0]);
+    for (size_t i = 0; i < profile->tied_count; i++)  // in an order of a plan who lends may come later
+        if (profile->tied[i].from > profile->tied[i].to)
+            profile->tied[i] = (struct edge){ profile->tied[i].to, profile->tied[i].from };
+    qsort(profile->tied, profile->tied_count, sizeof profile->tied[0], edges_compare);
+    qsort(profile->lent, profile->tied_count, sizeof profile->lent[0], edges_compare);
     profile->lent_count = profile->tied_count;
     return true;
+}
+
+bool chain_note_layers(const struct weir_layer *layers, size_t layer_count, struct profile *profile,
+                       struct error *error)
+{
+    return layers_note_inputs(layers, layer_count, profile, error) && note_tied(layers, layer_count, profile, error);
 }
 
 // --- places --------------------------------------------------------------------------
@@ -37,7 +47,7 @@ void chain_find_tied(struct chain *chain)
 {
     for (size_t i = 0; i < chain_length(chain); i++) {
         struct placed *link = &chain->links[i];
-        for (size_t k = 0; k < i; k++)
+        for (size_t k = 0; k < chain_length(chain); k++)
             if (chain->links[k].layer == link->layer->tied)
                 link->tied = &chain->links[k].home;
         for (size_t k = 0; k < chain->copy_count; k++)
@@ -110,7 +120,13 @@ static struct shared shared_as(const struct chain *chain, const struct home *hom
     return (struct shared){ layer, first, first + round_to_256(home->layer->parameter_bytes) / chain->number_bytes };
 }
 
-// By the number of the layer that owns them; those of copies are of stages before this one.
+static int by_key(const void *a, const void *b)
+{
+    const struct shared *x = a, *y = b;
+    return x->key < y->key ? -1 : x->key > y->key;
+}
+
+// By the number of the layer that owns them.
 bool chain_collect_shared(struct chain *chain, const struct weir_layer *layers, const struct profile *profile,
                           struct error *error)
 {
@@ -124,6 +140,7 @@ bool chain_collect_shared(struct chain *chain, const struct weir_layer *layers, 
             *to++ = shared_as(chain, &chain->links[l - chain->first].home, l);
     chain->stage.shared = chain->shared;
     chain->stage.shared_count = (size_t)(to - chain->shared);
+    qsort(chain->shared, chain->stage.shared_count, sizeof chain->shared[0], by_key);
     return true;
 }
 

@@ -4,12 +4,13 @@
 
 #include "common/number.h"
 #include "runtime/agreement.h"
+#include "runtime/layer_inputs.h"
 
 // So many micro-batches pass a layer before its parameters go.
 enum { TURN = 8 };
 
 // Places for any layer of the model.
-enum { PARAMETERS, TIED, EVEN, ODD, SAVED, WORKSPACE, PLACES };  // even layers write one, and odd ones the other
+enum { PARAMETERS, TIED, OUTPUTS, SAVED, WORKSPACE, PLACES };
 
 struct forward {
     const struct forward_request *request;
@@ -18,6 +19,8 @@ struct forward {
     bool computes;
     struct queue *queue;
     uint64_t output_bytes;  // room for one micro-batch's
+    uint32_t *room_of;      // which of the rooms in OUTPUTS a layer writes: one that nobody is still to read
+    uint32_t room_count;
     void *host;  // parameters on their way
     void *places[PLACES];
 };
@@ -32,7 +35,33 @@ static void find_bytes(struct forward *forward, uint64_t bytes[PLACES])
         bytes[SAVED] = max_u64(bytes[SAVED], layer->saved_bytes);
         bytes[WORKSPACE] = max_u64(bytes[WORKSPACE], layer->workspace_bytes);
     }
-    bytes[EVEN] = bytes[ODD] = forward->output_bytes * min_u64(TURN, forward->request->micro_batches);
+    bytes[OUTPUTS] = forward->room_count * forward->output_bytes * min_u64(TURN, forward->request->micro_batches);
+}
+
+static bool is_taken(const struct forward *forward, const uint32_t *last_reader, size_t layer, uint32_t room)
+{
+    bool taken = false;
+    for (size_t from = 0; !taken && from < layer; from++)
+        taken = forward->room_of[from] == room && last_reader[from] >= layer;
+    return taken;
+}
+
+static bool find_rooms(struct forward *forward, struct error *error)
+{
+    uint32_t *last_reader = calloc(forward->layer_count, sizeof *last_reader);
+    forward->room_of = calloc(forward->layer_count, sizeof *forward->room_of);
+    if (!forward->room_of || !last_reader) {
+        free(last_reader);
+        return error_no_memory(error, "the layers of a model");
+    }
+    layers_find_last_readers(forward->layers, forward->layer_count, last_reader);
+    for (size_t l = 0; l < forward->layer_count; l++) {
+        while (is_taken(forward, last_reader, l, forward->room_of[l]))
+            forward->room_of[l]++;
+        forward->room_count = forward->room_of[l] < forward->room_count ? forward->room_count : forward->room_of[l] + 1;
+    }
+    free(last_reader);
+    return true;
 }
 
 static bool open_forward(struct forward *forward, struct error *error)
@@ -43,9 +72,11 @@ static bool open_forward(struct forward *forward, struct error *error)
     forward->layers = request->pipeline->layers;
     forward->layer_count = plan->stages[plan->stage_count - 1].end;
     forward->computes = !request->group || request->group->rank == 0;
-    find_bytes(forward, bytes);
+    bool good = find_rooms(forward, error);
+    if (good)
+        find_bytes(forward, bytes);
     forward->host = malloc(bytes[PARAMETERS] + 1);
-    bool good = forward->host || error_no_memory(error, "the parameters of a layer");
+    good = good && (forward->host || error_no_memory(error, "the parameters of a layer"));
     if (!forward->computes)
         return good;
     forward->queue = good ? queue_create(request->device, error) : NULL;
@@ -63,11 +94,13 @@ static void close_forward(struct forward *forward)
     for (int place = 0; place < PLACES; place++)
         device_release(forward->request->device, forward->places[place]);
     free(forward->host);
+    free(forward->room_of);
 }
 
 static bool fetch(const struct forward *forward, const struct weir_layer *layer, int place, struct error *error)
 {
-    const uint32_t number = (uint32_t)(layer - forward->layers);
+    const uint32_t *order = forward->request->pipeline->plan->order, at = (uint32_t)(layer - forward->layers);
+    const uint32_t number = order ? order[at] : at;
     if (layer->parameter_bytes == 0)
         return true;
     if (!pipeline_read_parameters(forward->request->pipeline, number, 0, layer->parameter_bytes, forward->host, error))
@@ -79,7 +112,8 @@ static bool fetch(const struct forward *forward, const struct weir_layer *layer,
 
 static void *output_of(const struct forward *forward, size_t l, uint32_t in_turn)
 {
-    return (char *)forward->places[l % 2 == 1 ? ODD : EVEN] + in_turn * forward->output_bytes;
+    const uint64_t turn = min_u64(TURN, forward->request->micro_batches);
+    return (char *)forward->places[OUTPUTS] + (forward->room_of[l] * turn + in_turn) * forward->output_bytes;
 }
 
 static bool run_layer(const struct forward *forward, size_t l, uint32_t first, float *losses, struct error *error)
@@ -89,14 +123,16 @@ static bool run_layer(const struct forward *forward, size_t l, uint32_t first, f
     bool good = fetch(forward, layer, PARAMETERS, error)
              && (!layer->tied || fetch(forward, layer->tied, TIED, error));
     for (uint32_t i = first; good && forward->computes && i < end; i++) {
-        const struct weir_pass pass = {
+        struct weir_pass pass = {
             .queue = forward->queue, .step = forward->request->step, .micro_batch = i,
             .parameters = forward->places[PARAMETERS],
             .tied_parameters = layer->tied ? forward->places[TIED] : NULL,
-            .input = l > 0 ? output_of(forward, l - 1, i - first) : NULL,
             .output = output_of(forward, l, i - first),
             .saved = forward->places[SAVED], .workspace = forward->places[WORKSPACE], .loss = &losses[i],
         };
+        for (size_t k = 0; k < layer_input_count(forward->layers, l); k++)
+            pass.inputs[k] = output_of(forward, layer_input(forward->layers, l, k), i - first);
+        pass.input = pass.inputs[0];
         good = chain_call_layer(layer, layer->forward, &pass, error);
     }
     return good;

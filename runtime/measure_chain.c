@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/number.h"
+#include "runtime/layer_inputs.h"
 
 // A piece of device memory, and what the device counted for it.
 struct piece {
@@ -42,13 +43,6 @@ static bool allocate(struct measured_chain *chain, struct piece *piece, uint64_t
     return piece->at != NULL;
 }
 
-// A layer without a fused backward has I and W run one after the other, with `held` in its workspace.
-static uint64_t backward_workspace(const struct weir_layer *layer)
-{
-    const uint64_t own = round_to_256(layer->backward_workspace_bytes);
-    return layer->backward ? own : own + round_to_256(layer->held_for_weight_bytes);
-}
-
 static bool allocate_layer(struct measured_chain *chain, size_t l, struct error *error)
 {
     const struct weir_layer *layer = &chain->layers[l];
@@ -62,7 +56,7 @@ static bool allocate_layer(struct measured_chain *chain, size_t l, struct error 
         || !allocate(chain, &own->held, layer->held_for_weight_bytes, error)
         || !allocate(chain, &own->output_gradient, layer->output_bytes, error)
         || !allocate(chain, &own->workspace, layer->workspace_bytes, error)
-        || !allocate(chain, &own->backward_workspace, backward_workspace(layer), error))
+        || !allocate(chain, &own->backward_workspace, layer_backward_room(chain->layers, chain->layer_count, l), error))
         return false;
     if (layer->initialize && !layer->initialize(layer->self, chain->queue, own->parameters.at, &trouble))
         return error_set_kind(error, ERROR_MACHINE, "layer %s: %s", layer->name, trouble.text);
@@ -84,25 +78,30 @@ static bool call(const struct weir_layer *layer, layer_function function, const 
 static struct weir_pass pass_of(struct measured_chain *chain, size_t l, bool forward)
 {
     const struct measured_layer *own = &chain->own[l];
-    const struct piece *below = l > 0 ? &chain->own[l - 1].output : NULL;
     const struct weir_layer *tied_to = chain->layers[l].tied;
     const struct measured_layer *tied = tied_to ? &chain->own[tied_to - chain->layers] : NULL;
-    return (struct weir_pass){
+    struct weir_pass pass = {
         .queue = chain->queue,
         .micro_batch = chain->micro_batch,
         .parameters = own->parameters.at,
         .gradients = own->gradients.at,
         .tied_parameters = tied ? tied->parameters.at : NULL,
         .tied_gradients = tied ? tied->gradients.at : NULL,
-        .input = below ? below->at : NULL,
         .output = own->output.at,
         .saved = own->saved.at,
         .held = own->held.at,
         .output_gradient = l + 1 < chain->layer_count ? own->output_gradient.at : NULL,
-        .input_gradient = below ? chain->own[l - 1].output_gradient.at : NULL,
         .workspace = forward ? own->workspace.at : own->backward_workspace.at,
         .loss = forward ? &chain->loss : NULL,
     };
+    for (size_t i = 0; i < layer_input_count(chain->layers, l); i++) {
+        const struct measured_layer *from = &chain->own[layer_input(chain->layers, l, i)];
+        pass.inputs[i] = from->output.at;
+        pass.input_gradients[i] = from->output_gradient.at;
+    }
+    pass.input = pass.inputs[0];
+    pass.input_gradient = pass.input_gradients[0];
+    return pass;
 }
 
 // The output's gradient stands at the head of `held` when I begins.

@@ -4,16 +4,33 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/number.h"
 #include "partitioner/evaluate/belonging.h"
+#include "runtime/layer_inputs.h"
 #include "schedules/check.h"
+
+// The layer of the model at a place of the plan.
+static uint32_t layer_of(const struct plan *plan, uint32_t place)
+{
+    return plan->order ? plan->order[place] : place;
+}
+
+// Each comes behind all that it reads.
+static bool match_order(const struct plan *plan, const struct weir_layer *layers, struct error *error)
+{
+    const uint32_t places = plan->order ? plan->stages[plan->stage_count - 1].end : 0;
+    for (uint32_t place = 0; place < places; place++)
+        for (uint32_t later = place + 1; later < places; later++)
+            if (layer_reads(layers, plan->order[place], plan->order[later]))
+                return error_set(error, "the plan has layer \"%s\" in front of \"%s\", which it reads: the plan is of"
+                                 " another model", layers[plan->order[place]].name, layers[plan->order[later]].name);
+    return true;
+}
 
 static bool match_names(const struct plan *plan, const struct weir_layer *layers, size_t layer_count,
                         bool are_shards, struct error *error)
 {
     uint32_t next = 0;
-    if (plan->order)
-        return error_set(error, "the plan's stages hold the layers in an order of their own, and layers that are run"
-                         " stand in a chain, each reading from the one before: partition the model's own profile");
     for (size_t s = 0; s < plan->stage_count; s++) {
         const struct plan_stage *stage = &plan->stages[s];
         if (stage->variant && !are_shards)
@@ -23,14 +40,15 @@ static bool match_names(const struct plan *plan, const struct weir_layer *layers
             return error_set(error, "the plan's stage %zu holds layers %u to %u of a model that has %zu", s,
                              stage->first, stage->end, layer_count);
         for (uint32_t l = stage->first; l < stage->end; l++)
-            if (strcmp(stage->layers[l - stage->first], layers[l].name) != 0)
+            if (strcmp(stage->layers[l - stage->first], layers[layer_of(plan, l)].name) != 0)
                 return error_set(error, "the plan's stage %zu calls layer %u \"%s\", the model \"%s\": the"
-                                 " plan is of another model", s, l, stage->layers[l - stage->first], layers[l].name);
+                                 " plan is of another model", s, layer_of(plan, l), stage->layers[l - stage->first],
+                                 layers[layer_of(plan, l)].name);
         next = stage->end;
     }
     if (next != layer_count)
         return error_set(error, "the plan holds %u layers, the model has %zu", next, layer_count);
-    return true;
+    return match_order(plan, layers, error);
 }
 
 static bool prove(const struct schedule *schedule, struct error *error)
@@ -57,8 +75,7 @@ static bool check_parts(const struct schedule *schedule, struct error *error)
                      schedule->splits);
 }
 
-static bool make_stages(struct pipeline *pipeline, const struct weir_layer *layers, size_t layer_count,
-                        bool never_warms_up, struct error *error)
+static bool make_stages(struct pipeline *pipeline, size_t layer_count, bool never_warms_up, struct error *error)
 {
     const struct plan *plan = pipeline->plan;
     pipeline->chains = calloc(plan->stage_count, sizeof pipeline->chains[0]);
@@ -67,8 +84,9 @@ static bool make_stages(struct pipeline *pipeline, const struct weir_layer *laye
         return error_no_memory(error, "the stages of a plan");
     for (size_t s = 0; s < plan->stage_count; s++) {
         const struct plan_stage *stage = &plan->stages[s];
-        pipeline->chains[s] = chain_create(layers, layer_count, stage->first, stage->end, stage->recompute,
-                                           stage->recompute_count, pipeline->schedule->splits, &plan->holding, error);
+        pipeline->chains[s] =
+            chain_create(pipeline->layers, layer_count, stage->first, stage->end, stage->recompute,
+                         stage->recompute_count, pipeline->schedule->splits, &plan->holding, error);
         if (!pipeline->chains[s])
             return false;
         pipeline->stages[s] = *chain_stage(pipeline->chains[s]);
@@ -114,6 +132,21 @@ static bool match_memory(const struct pipeline *pipeline, struct error *error)
     return good;
 }
 
+// The layers as the plan's stages hold them, and where each of the model's is.
+static bool put_in_order(struct pipeline *pipeline, const struct weir_layer *layers, size_t layer_count,
+                         struct error *error)
+{
+    const struct plan *plan = pipeline->plan;
+    pipeline->place = calloc(layer_count + 1, sizeof pipeline->place[0]);
+    if (!pipeline->place)
+        return error_no_memory(error, "the layers of a model");
+    for (uint32_t l = 0; l < layer_count; l++)
+        pipeline->place[layer_of(plan, l)] = l;
+    pipeline->ordered = plan->order ? layers_copy(layers, plan->order, layer_count, error) : NULL;
+    pipeline->layers = plan->order ? pipeline->ordered : layers;
+    return pipeline->layers != NULL;
+}
+
 // Takes the schedule, which may be NULL after an error.
 static struct pipeline *create(struct schedule *schedule, const struct plan *plan, const struct weir_layer *layers,
                                size_t layer_count, struct device *device, const struct session_settings *settings,
@@ -126,11 +159,12 @@ static struct pipeline *create(struct schedule *schedule, const struct plan *pla
         return NULL;
     }
     pipeline->plan = plan;
-    pipeline->layers = layers;
     pipeline->number_bytes = precision_bytes(device_precision(device));
     pipeline->schedule = schedule;
-    const bool good = check_parts(schedule, error) && prove(schedule, error)
-                   && make_stages(pipeline, layers, layer_count, settings->never_warms_up, error) && match_memory(pipeline, error);
+    const bool good = put_in_order(pipeline, layers, layer_count, error) && check_parts(schedule, error)
+                   && prove(schedule, error)
+                   && make_stages(pipeline, layer_count, settings->never_warms_up, error)
+                   && match_memory(pipeline, error);
     if (good)
         pipeline->session = session_create(schedule, pipeline->stages, device, settings, error);
     if (!good || !pipeline->session) {
@@ -175,8 +209,15 @@ void pipeline_free(struct pipeline *pipeline)
         chain_free(pipeline->chains[s]);
     free(pipeline->chains);
     free(pipeline->stages);
+    free(pipeline->ordered);
+    free(pipeline->place);
     schedule_free(pipeline->schedule);
     free(pipeline);
+}
+
+static const struct weir_layer *layer_at(const struct pipeline *pipeline, uint32_t layer)
+{
+    return &pipeline->layers[pipeline->place[layer]];
 }
 
 // Which stage the copy is of, and which copy of the stage.
@@ -184,7 +225,7 @@ static uint32_t stage_with(const struct pipeline *pipeline, uint32_t layer, uint
 {
     for (uint32_t stage = 0;; stage++) {
         assert(stage < pipeline->plan->stage_count);
-        if (!chain_find_parameters(pipeline->chains[stage], &pipeline->layers[layer], offset))
+        if (!chain_find_parameters(pipeline->chains[stage], layer_at(pipeline, layer), offset))
             continue;
         const uint32_t copies = session_copies(pipeline->session, stage);
         if (*copy < copies)
@@ -198,7 +239,7 @@ uint32_t pipeline_copies(const struct pipeline *pipeline, uint32_t layer)
     uint32_t copies = 0;
     uint64_t offset;
     for (uint32_t stage = 0; stage < pipeline->plan->stage_count; stage++)
-        if (chain_find_parameters(pipeline->chains[stage], &pipeline->layers[layer], &offset))
+        if (chain_find_parameters(pipeline->chains[stage], layer_at(pipeline, layer), &offset))
             copies += session_copies(pipeline->session, stage);
     return copies;
 }
@@ -227,7 +268,7 @@ static uint64_t number_bytes(const struct pipeline *pipeline, uint32_t part)
 
 static uint64_t number_count(const struct pipeline *pipeline, uint32_t layer)
 {
-    return pipeline->layers[layer].parameter_bytes / pipeline->number_bytes;
+    return layer_at(pipeline, layer)->parameter_bytes / pipeline->number_bytes;
 }
 
 uint32_t pipeline_parts(const struct pipeline *pipeline)
@@ -293,7 +334,7 @@ bool pipeline_has_any(const struct pipeline *pipeline, uint32_t layer)
     uint64_t offset;
     for (uint32_t stage = 0; stage < pipeline->plan->stage_count; stage++)
         for (uint32_t copy = 0; copy < session_copies(pipeline->session, stage); copy++)
-            if (chain_find_parameters(pipeline->chains[stage], &pipeline->layers[layer], &offset)
+            if (chain_find_parameters(pipeline->chains[stage], layer_at(pipeline, layer), &offset)
                 && session_has(pipeline->session, stage, copy))
                 return true;
     return false;
@@ -305,7 +346,7 @@ static bool write_own_part(const struct pipeline *pipeline, uint32_t layer, uint
     uint64_t offset;
     bool good = true;
     for (uint32_t stage = 0; good && stage < pipeline->plan->stage_count; stage++) {
-        if (!chain_find_parameters(pipeline->chains[stage], &pipeline->layers[layer], &offset))
+        if (!chain_find_parameters(pipeline->chains[stage], layer_at(pipeline, layer), &offset))
             continue;
         const struct state_span span = span_of(pipeline, layer, part, stage, offset);
         good = session_write_state(pipeline->session, &span, host, error);
@@ -346,7 +387,7 @@ bool pipeline_go_on(const struct pipeline *pipeline, uint64_t steps, const uint6
         return error_no_memory(error, "the stages of a plan");
     for (size_t s = 0; s < plan->stage_count; s++)
         for (uint32_t l = plan->stages[s].first; l < plan->stages[s].end; l++)
-            most[s] = updates[l] > most[s] ? updates[l] : most[s];
+            most[s] = max_u64(most[s], updates[layer_of(plan, l)]);
     for (uint32_t m = 0; pipeline->shards && m < pipeline->shards->count; m++)
         session_go_on(pipeline->shards->of[m]->session, steps, most);
     if (!pipeline->shards)

@@ -25,7 +25,9 @@ struct pipeline {
     struct stage *stages;
     struct session *session;
     const struct plan *plan;
-    const struct weir_layer *layers;
+    const struct weir_layer *layers;  // as the stages hold them,
+    struct weir_layer *ordered;       // which are these where the plan has an order of its own;
+    uint32_t *place;                  // and where each layer of the model is. All that is asked for is by the model's
     uint64_t number_bytes;  // of one of the weights
     const struct pipeline_shards *shards;  // of the first of several; NULL: layers are as they are
 };

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "runtime/chain.h"
+#include "runtime/layer_inputs.h"
 
 struct queued_call {
     const struct weir_layer *layer;
@@ -77,15 +78,9 @@ static bool initialize(void *self, void *queue, void *parameters, struct weir_er
 
 struct weir_layer *queued_layers_create(const struct weir_layer *layers, size_t count, struct error *error)
 {
-    struct weir_layer *queued = calloc(count, sizeof *queued);
-    if (!queued) {
-        error_no_memory(error, "the layers of a model");
-        return NULL;
-    }
-    for (size_t l = 0; l < count; l++) {
-        queued[l] = layers[l];
+    struct weir_layer *queued = layers_copy(layers, NULL, count, error);
+    for (size_t l = 0; queued && l < count; l++) {
         queued[l].self = (void *)(uintptr_t)&layers[l];
-        queued[l].tied = layers[l].tied ? &queued[layers[l].tied - layers] : NULL;
         queued[l].forward = forward;
         queued[l].backward_input = backward_input;
         queued[l].backward_weight = backward_weight;

@@ -70,6 +70,9 @@ void weir_answer_clear(struct weir_answer *answer);
 // Whether a layer's backward needs its input: never, for W only, for I and W.
 enum weir_input_kept { WEIR_INPUT_KEPT_NONE, WEIR_INPUT_KEPT_WEIGHT, WEIR_INPUT_KEPT_BOTH };
 
+// Of one layer. Who reads more adds some of them up in a layer of their own.
+enum { WEIR_MOST_INPUTS = 8 };
+
 // Where one call finds its data. What a call does not use is NULL.
 //
 //                          F        I        W        B (full)
@@ -92,6 +95,10 @@ enum weir_input_kept { WEIR_INPUT_KEPT_NONE, WEIR_INPUT_KEPT_WEIGHT, WEIR_INPUT_
 // the next (where replicas, or the end of a run, make them others, they are scaled to as many). The layer that computes
 // the loss divides the gradient it gives (input_gradient) by their number, if they are to be those of the mean. `loss`
 // is the micro-batch's own; struct weir_result has the mean of them.
+//
+// Of what several layers read, each sets a gradient of its own (of floats), and Weir adds them up: that of the last
+// reader first, then to this that of the one before it, up to the first. So it is the same to the bit wherever the model
+// is cut. Last and first are by the layers' order, or the plan's where it has one of its own.
 struct weir_pass {
     void *queue;          // of the device: weir_queue_stream() of a GPU's; layers in C, which compute at once, ignore it
     uint64_t step;
@@ -115,6 +122,9 @@ struct weir_pass {
     uint32_t split, splits;
     void *carried, *carried_gradient;
     uint32_t copy;  // which copy of the layer this is, where a schedule has several (chimera, dualpipe); otherwise 0
+    // Of a layer that reads several: each, in the order of its `inputs`; `input` and `input_gradient` are the first.
+    const void *inputs[WEIR_MOST_INPUTS];
+    void *input_gradients[WEIR_MOST_INPUTS];
 };
 
 // The cudaStream_t of a pass's or an update's queue on a GPU, for kernels of one's own, which work in its order; NULL on
@@ -133,8 +143,8 @@ struct weir_range {
     uint64_t first, end;
 };
 
-// A layer. Each feeds the next; the first has no input and finds its data by itself,
-// from step and micro-batch; the last computes the loss and hands nothing on. The
+// A layer. Each feeds the next, unless `inputs` says otherwise; the first has no input and finds its data by itself,
+// from step and micro-batch; the last computes the loss and hands nothing on, and every other one is read. The
 // same call with the same data gives the same bits. Several threads call at a time,
 // never for the same layer and copy: what a layer keeps behind `self` from call to
 // call it keeps per copy.
@@ -175,6 +185,10 @@ struct weir_layer {
     bool (*backward)(void *self, const struct weir_pass *pass, struct weir_error *error);
     // Writes the first parameters, the same each time. NULL: they begin as zeroes.
     bool (*initialize)(void *self, void *queue, void *parameters, struct weir_error *error);
+    // The layers of this model before it that it reads from, each once, `input_count` of them: a sum of two branches, a
+    // skip connection. What crosses several cuts is handed from stage to stage, once. NULL: the one before it.
+    const struct weir_layer *const *inputs;
+    size_t input_count;
 };
 
 // --- layers: whether they keep to that ----------------------------------------------

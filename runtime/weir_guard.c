@@ -6,18 +6,24 @@
 #include "common/random.h"
 #include "runtime/guard/differences.h"
 #include "runtime/guard/faults.h"
+#include "runtime/layer_inputs.h"
 #include "runtime/weir_handles.h"
 
-// A layer at a time, each on what the one before has handed on and given the gradient of its output at random.
+// What a layer has handed on, for those that read it.
+struct handed {
+    const void *output;
+    uint64_t written;  // of its bytes
+    bool is_trained;   // it, or one that it comes of, has parameters
+};
+
+// A layer at a time, each on what those before have handed on and given the gradient of its output at random.
 struct guarding {
     const struct weir_layer *layers;
     size_t count, l;  // the layer at hand
     struct weir_guarding options;
     struct queue *queue;
-    const void **parameters;   // of each layer so far, and what the one before has handed on
-    const void *input;
-    uint64_t input_written;    // of its bytes
-    bool is_trained, input_matters;  // this layer or one before, or only those before, have parameters
+    const void **parameters;  // of each layer so far,
+    struct handed *handed;    // and what it has handed on
     struct guarded_call calls[CALLS];  // of the layer at hand
     float *output_gradient, *gradients, *tied_gradients;  // the last two begin as these
     struct arrays lasting, own;  // for all layers, and for the one at hand
@@ -26,6 +32,16 @@ struct guarding {
 static const struct weir_layer *layer_of(const struct guarding *guarding)
 {
     return &guarding->layers[guarding->l];
+}
+
+static size_t input_count(const struct guarding *guarding)
+{
+    return layer_input_count(guarding->layers, guarding->l);
+}
+
+static const struct handed *input_of(const struct guarding *guarding, size_t i)
+{
+    return &guarding->handed[layer_input(guarding->layers, guarding->l, i)];
 }
 
 static bool is_last(const struct guarding *guarding)
@@ -38,15 +54,12 @@ static bool is_last(const struct guarding *guarding)
 static void find_bytes(const struct guarding *guarding, bool is_forward, uint64_t bytes[PLACES])
 {
     const struct weir_layer *layer = layer_of(guarding);
-    const uint64_t input = guarding->l > 0 ? layer[-1].output_bytes : 0, tied = layer->tied
-        ? layer->tied->parameter_bytes : 0;
+    const uint64_t tied = layer->tied ? layer->tied->parameter_bytes : 0;
     const uint64_t own[PLACES] = {
         [PLACE_PARAMETERS] = layer->parameter_bytes,
-        [PLACE_INPUT] = input,
         [PLACE_OUTPUT] = layer->output_bytes,
         [PLACE_SAVED] = layer->saved_bytes,
         [PLACE_OUTPUT_GRADIENT] = layer->output_bytes,
-        [PLACE_INPUT_GRADIENT] = input,
         [PLACE_HELD] = layer->held_for_weight_bytes,
         [PLACE_GRADIENTS] = layer->parameter_bytes,
         [PLACE_WORKSPACE] = is_forward ? layer->workspace_bytes : layer->backward_workspace_bytes,
@@ -55,6 +68,9 @@ static void find_bytes(const struct guarding *guarding, bool is_forward, uint64_
         [PLACE_LOSS] = sizeof(float),
     };
     memcpy(bytes, own, sizeof own);
+    for (size_t i = 0; i < input_count(guarding); i++)
+        bytes[PLACE_INPUT + i] = bytes[PLACE_INPUT_GRADIENT + i] =
+            guarding->layers[layer_input(guarding->layers, guarding->l, i)].output_bytes;
 }
 
 static struct given reads(const void *content, uint64_t bytes)
@@ -91,8 +107,14 @@ static void give_parameters(const struct guarding *guarding, struct guarded_call
 static void give_input(const struct guarding *guarding, struct guarded_call *call, const uint64_t bytes[PLACES],
                        bool is_kept)
 {
-    if (guarding->l > 0)
-        call->given[PLACE_INPUT] = is_kept ? reads(guarding->input, bytes[PLACE_INPUT]) : scratch;
+    for (size_t i = 0; i < input_count(guarding); i++)
+        call->given[PLACE_INPUT + i] = is_kept ? reads(input_of(guarding, i)->output, bytes[PLACE_INPUT + i]) : scratch;
+}
+
+static void ask_for_input_gradients(const struct guarding *guarding, struct guarded_call *call)
+{
+    for (size_t i = 0; i < input_count(guarding); i++)
+        call->given[PLACE_INPUT_GRADIENT + i] = writes;
 }
 
 static void give_gradients(const struct guarding *guarding, struct guarded_call *call, const uint64_t bytes[PLACES])
@@ -186,16 +208,20 @@ static bool check_forward(struct guarding *guarding, struct error *error)
     call->given[PLACE_LOSS] = is_last(guarding) ? writes : scratch;
     return guarded_call_create(call, bytes, error) && guarded_call_check(call, error)
         && is_whole(call, PLACE_OUTPUT, error) && is_whole(call, PLACE_LOSS, error)
-        && (!guarding->is_trained || has_numbers(guarding, call, PLACE_OUTPUT, error))
+        && (!guarding->handed[guarding->l].is_trained || has_numbers(guarding, call, PLACE_OUTPUT, error))
         && (!is_last(guarding) || has_numbers(guarding, call, PLACE_LOSS, error));
 }
 
 // --- backward in two parts -----------------------------------------------------------
 
-static bool check_input_gradient(struct guarding *guarding, const struct guarded_call *call, struct error *error)
+static bool check_input_gradients(struct guarding *guarding, const struct guarded_call *call, struct error *error)
 {
-    return !guarding->input_matters || (is_whole(call, PLACE_INPUT_GRADIENT, error)
-                                        && has_numbers(guarding, call, PLACE_INPUT_GRADIENT, error));
+    bool good = true;
+    for (size_t i = 0; good && i < input_count(guarding); i++)
+        good = !input_of(guarding, i)->is_trained
+            || (is_whole(call, PLACE_INPUT_GRADIENT + i, error)
+                && has_numbers(guarding, call, PLACE_INPUT_GRADIENT + i, error));
+    return good;
 }
 
 static bool check_backward_input(struct guarding *guarding, struct error *error)
@@ -213,10 +239,9 @@ static bool check_backward_input(struct guarding *guarding, struct error *error)
     } else if (!is_last(guarding)) {
         call->given[PLACE_OUTPUT_GRADIENT] = reads(guarding->output_gradient, bytes[PLACE_OUTPUT_GRADIENT]);
     }
-    if (guarding->l > 0)
-        call->given[PLACE_INPUT_GRADIENT] = writes;
+    ask_for_input_gradients(guarding, call);
     return guarded_call_create(call, bytes, error) && guarded_call_check(call, error)
-        && check_input_gradient(guarding, call, error);
+        && check_input_gradients(guarding, call, error);
 }
 
 // Gradients that begin as others get as much more.
@@ -275,6 +300,15 @@ static bool is_same(const struct guarded_call *both, const void *two, enum place
     return true;
 }
 
+static bool are_same_input_gradients(const struct guarding *guarding, const struct guarded_call *both,
+                                     const struct guarded_call *input, struct error *error)
+{
+    bool good = true;
+    for (size_t i = 0; good && i < input_count(guarding); i++)
+        good = is_same(both, input->results[0][PLACE_INPUT_GRADIENT + i], PLACE_INPUT_GRADIENT + i, error);
+    return good;
+}
+
 // Behind check_sums(), whose gradients lie in the fences.
 static bool check_backward(struct guarding *guarding, struct error *error)
 {
@@ -290,10 +324,9 @@ static bool check_backward(struct guarding *guarding, struct error *error)
     call->given[PLACE_SAVED] = left_by(call->forward, PLACE_SAVED);
     if (!is_last(guarding))
         call->given[PLACE_OUTPUT_GRADIENT] = reads(guarding->output_gradient, bytes[PLACE_OUTPUT_GRADIENT]);
-    if (guarding->l > 0)
-        call->given[PLACE_INPUT_GRADIENT] = writes;
+    ask_for_input_gradients(guarding, call);
     return guarded_call_create(call, bytes, error) && guarded_call_check(call, error)
-        && is_same(call, input->results[0][PLACE_INPUT_GRADIENT], PLACE_INPUT_GRADIENT, error)
+        && are_same_input_gradients(guarding, call, input, error)
         && is_same(call, weight->fences[PLACE_GRADIENTS].at, PLACE_GRADIENTS, error)
         && is_same(call, weight->fences[PLACE_TIED_GRADIENTS].at, PLACE_TIED_GRADIENTS, error);
 }
@@ -320,13 +353,17 @@ static bool check_differences(struct guarding *guarding, struct error *error)
         uint64_t bytes;
         enum layer_call call;
     } rows[] = {
-        { PLACE_INPUT, guarding->input_matters ? input->results[0][PLACE_INPUT_GRADIENT] : NULL,
-          guarding->input_written, CALL_BACKWARD_INPUT },
         { PLACE_PARAMETERS, weight->results[0][PLACE_GRADIENTS], layer->parameter_bytes, CALL_BACKWARD_WEIGHT },
         { PLACE_TIED_PARAMETERS, weight->results[0][PLACE_TIED_GRADIENTS],
           layer->tied ? layer->tied->parameter_bytes : 0, CALL_BACKWARD_WEIGHT },
     };
     bool good = true;
+    for (size_t i = 0; good && i < input_count(guarding); i++)
+        good = !input_of(guarding, i)->is_trained
+            || differences_agree(&differing, PLACE_INPUT + i,
+                                 (const float *)input->results[0][PLACE_INPUT_GRADIENT + i],
+                                 input_of(guarding, i)->written / sizeof(float), call_names[CALL_BACKWARD_INPUT],
+                                 error);
     for (size_t i = 0; good && i < sizeof rows / sizeof rows[0]; i++)
         good = !rows[i].gradient
             || differences_agree(&differing, rows[i].place, (const float *)rows[i].gradient,
@@ -336,7 +373,7 @@ static bool check_differences(struct guarding *guarding, struct error *error)
 
 // --- all layers ----------------------------------------------------------------------
 
-// What the next layer reads.
+// What later layers read.
 static bool hand_on(struct guarding *guarding, struct error *error)
 {
     const uint64_t bytes = layer_of(guarding)->output_bytes;
@@ -345,16 +382,18 @@ static bool hand_on(struct guarding *guarding, struct error *error)
         return error_no_memory(error, "the output of a layer");
     if (bytes > 0)
         memcpy(output, guarding->calls[CALL_FORWARD].results[0][PLACE_OUTPUT], bytes);
-    guarding->input = output;
-    guarding->input_written = guarded_call_written(&guarding->calls[CALL_FORWARD], PLACE_OUTPUT);
+    guarding->handed[guarding->l].output = output;
+    guarding->handed[guarding->l].written = guarded_call_written(&guarding->calls[CALL_FORWARD], PLACE_OUTPUT);
     return true;
 }
 
 static bool check_layer(struct guarding *guarding, struct error *error)
 {
     const struct weir_layer *layer = layer_of(guarding);
-    guarding->input_matters = guarding->is_trained;
-    guarding->is_trained = guarding->is_trained || layer->parameter_bytes > 0 || layer->tied;
+    bool *is_trained = &guarding->handed[guarding->l].is_trained;
+    *is_trained = layer->parameter_bytes > 0 || layer->tied;
+    for (size_t i = 0; i < input_count(guarding); i++)
+        *is_trained |= input_of(guarding, i)->is_trained;
     const bool good = prepare(guarding, error) && check_initialize(guarding, error) && check_forward(guarding, error)
                    && check_backward_input(guarding, error) && check_backward_weight(guarding, error)
                    && check_sums(guarding, error) && check_backward(guarding, error)
@@ -368,7 +407,8 @@ static bool check_layer(struct guarding *guarding, struct error *error)
 static bool check_layers(struct guarding *guarding, struct error *error)
 {
     guarding->parameters = arrays_add(&guarding->lasting, guarding->count, sizeof guarding->parameters[0]);
-    if (!guarding->parameters)
+    guarding->handed = arrays_add(&guarding->lasting, guarding->count, sizeof guarding->handed[0]);
+    if (!guarding->parameters || !guarding->handed)
         return error_no_memory(error, "the parameters of layers");
     if (!faults_begin(error))
         return false;

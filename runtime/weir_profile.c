@@ -4,6 +4,7 @@
 #include "profiler/lint.h"
 #include "profiler/report.h"
 #include "runtime/chain.h"
+#include "runtime/layer_inputs.h"
 #include "runtime/measure_chain.h"
 #include "runtime/weir_handles.h"
 
@@ -66,6 +67,36 @@ static bool is_sound(const struct weir_layer *layer, bool is_last, struct error 
     return has_sound_ranges(layer, error) && has_sound_tensors(layer, error);
 }
 
+static bool has_sound_inputs(const struct weir_layer *layers, size_t layer, struct error *error)
+{
+    const struct weir_layer *own = &layers[layer];
+    if (own->inputs && own->input_count > WEIR_MOST_INPUTS)
+        return error_set(error, "input_count: %zu layers are more than %d: add some up in a layer of their own",
+                         own->input_count, WEIR_MOST_INPUTS);
+    for (size_t i = 0; own->inputs && i < own->input_count; i++) {
+        if (own->inputs[i] < layers || own->inputs[i] >= own)
+            return error_set(error, "inputs[%zu]: is no layer of this model before it", i);
+        for (size_t k = 0; k < i; k++)
+            if (own->inputs[k] == own->inputs[i])
+                return error_set(error, "inputs[%zu]: layer %s is read already", i, own->inputs[i]->name);
+    }
+    return true;
+}
+
+// By some layer behind it; by several only where it is of floats, whose gradients are added up.
+static bool is_read(const struct weir_layer *layers, size_t count, size_t layer, struct error *error)
+{
+    size_t readers = 0;
+    for (size_t l = layer + 1; l < count; l++)
+        readers += layer_reads(layers, l, layer);
+    if (readers == 0 && layer + 1 < count)
+        return error_set(error, "no layer reads what it hands on");
+    if (readers > 1 && layers[layer].output_bytes % sizeof(float) != 0)
+        return error_set(error, "output_bytes: %llu is no whole number of floats, and several layers read it",
+                         (unsigned long long)layers[layer].output_bytes);
+    return true;
+}
+
 static bool is_name_taken(const struct weir_layer *layers, size_t layer)
 {
     for (size_t l = 0; l < layer; l++)
@@ -85,7 +116,12 @@ bool are_sound(const struct weir_layer *layers, size_t count, struct error *erro
             return error_set(error, "layer %zu (%s): tied: is no layer of this model before it", l, layers[l].name);
         if (is_name_taken(layers, l))
             return error_set(error, "layer %zu (%s): another layer is called the same", l, layers[l].name);
+        if (!has_sound_inputs(layers, l, error))
+            return error_at(error, "layer %zu (%s)", l, layers[l].name);
     }
+    for (size_t l = 0; l < count; l++)
+        if (!is_read(layers, count, l, error))
+            return error_at(error, "layer %zu (%s)", l, layers[l].name);
     return true;
 }
 
@@ -107,7 +143,7 @@ static struct profile *measure(struct measured_chain *chain, const struct weir_l
     struct measurement *measurement = measure_layers(what, &options, error);
     struct profile *profile = measurement ? measurement_profile(measurement, what, &labels, error) : NULL;
     measurement_free(measurement);
-    if (profile && !chain_note_tied(layers, count, profile, error)) {
+    if (profile && !(chain_note_layers(layers, count, profile, error) && profile_rehash(profile, error))) {
         profile_free(profile);
         return NULL;
     }

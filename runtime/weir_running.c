@@ -13,7 +13,8 @@ static float usual(float given, float otherwise)
 static bool update_layer(void *self, const struct layer_update *update, struct error *error)
 {
     const struct running_optimizer *optimizer = self;
-    const struct weir_layer *layer = &optimizer->layers[update->layer];
+    const struct weir_layer *layer = &optimizer->layers[optimizer->order ? optimizer->order[update->layer]
+                                                                         : update->layer];
     struct weir_error trouble = { 0 };
     const struct weir_update own = {
         .queue = update->queue,

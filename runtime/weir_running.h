@@ -11,6 +11,7 @@
 // An optimizer of one's own, which lives as long as the settings that name it.
 struct running_optimizer {
     const struct weir_layer *layers;
+    const uint32_t *order;  // of the plan
     bool (*update)(void *self, const struct weir_update *update, struct weir_error *error);
     void *self;
 };

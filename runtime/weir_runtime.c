@@ -127,7 +127,8 @@ struct weir_runtime *weir_runtime_create(const struct weir_plan *plan, const str
         runtime->layers = layers;
         runtime->layer_count = count;
         runtime->running = running_of(running);
-        runtime->optimizer = (struct running_optimizer){ layers, runtime->running.update, runtime->running.self };
+        runtime->optimizer = (struct running_optimizer){ layers, runtime->plan->order, runtime->running.update,
+                                                          runtime->running.self };
         good = open_runtime(runtime, &reason);
     }
     if (good)
@@ -465,7 +466,7 @@ bool weir_verify(const struct weir_plan *plan, const struct weir_layer *layers, 
     if (!is_there(plan, "plan", error))
         return false;
     const struct weir_running running = running_of(given);
-    struct running_optimizer own = { layers, running.update, running.self };
+    struct running_optimizer own = { layers, plan->plan->order, running.update, running.self };
     struct error reason = { 0 };
     struct verification found = { 0 };
     struct verify_layers what = { .plan = plan->plan, .ours = layers, .theirs = layers, .layer_count = count,

@@ -45,7 +45,8 @@ struct profile *measure_made_model(const char *spec, const struct model *model, 
             .micro_batch = model->sizes.micro_batch,
         };
         profile = measure(measured_chain_callbacks(chain), &labels, options, measurement, error);
-        if (profile && !chain_note_tied(layers->layers, layers->layer_count, profile, error)) {
+        if (profile && !(chain_note_layers(layers->layers, layers->layer_count, profile, error)
+                         && profile_rehash(profile, error))) {
             profile_free(profile);
             profile = NULL;
         }

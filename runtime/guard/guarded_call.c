@@ -9,8 +9,12 @@
 #include "runtime/guard/faults.h"
 
 const char *const place_names[PLACES] = {
-    "parameters", "input", "output", "saved", "output_gradient", "input_gradient", "held", "gradients", "workspace",
-    "tied_parameters", "tied_gradients", "loss"
+    "parameters",
+    "input", "inputs[1]", "inputs[2]", "inputs[3]", "inputs[4]", "inputs[5]", "inputs[6]", "inputs[7]",
+    "output", "saved", "output_gradient",
+    "input_gradient", "input_gradients[1]", "input_gradients[2]", "input_gradients[3]", "input_gradients[4]",
+    "input_gradients[5]", "input_gradients[6]", "input_gradients[7]",
+    "held", "gradients", "workspace", "tied_parameters", "tied_gradients", "loss"
 };
 
 const char *const call_names[CALLS] = { "initialize", "forward", "backward_input", "backward_weight", "backward" };
@@ -66,9 +70,6 @@ static const char *size_name(const struct guarded_call *call, enum place place)
     case PLACE_PARAMETERS:
     case PLACE_GRADIENTS:
         return "parameter_bytes";
-    case PLACE_INPUT:
-    case PLACE_INPUT_GRADIENT:
-        return "output_bytes of the layer before";
     case PLACE_OUTPUT:
     case PLACE_OUTPUT_GRADIENT:
         return "output_bytes";
@@ -81,8 +82,10 @@ static const char *size_name(const struct guarded_call *call, enum place place)
     case PLACE_TIED_PARAMETERS:
     case PLACE_TIED_GRADIENTS:
         return "parameter_bytes of the layer it is tied to";
-    default:
+    case PLACE_LOSS:
         return "a float";
+    default:
+        return call->layer->inputs ? "output_bytes of the layer that it reads" : "output_bytes of the layer before";
     }
 }
 
@@ -106,11 +109,9 @@ static struct weir_pass pass_of(const struct guarded_call *call, const struct tr
         .queue = call->queue,
         .micro_batch = trial->micro_batch,
         .parameters = at(call, PLACE_PARAMETERS),
-        .input = at(call, PLACE_INPUT),
         .output = at(call, PLACE_OUTPUT),
         .saved = at(call, PLACE_SAVED),
         .output_gradient = at(call, PLACE_OUTPUT_GRADIENT),
-        .input_gradient = at(call, PLACE_INPUT_GRADIENT),
         .held = at(call, PLACE_HELD),
         .gradients = at(call, PLACE_GRADIENTS),
         .workspace = at(call, PLACE_WORKSPACE),
@@ -118,6 +119,12 @@ static struct weir_pass pass_of(const struct guarded_call *call, const struct tr
         .tied_parameters = at(call, PLACE_TIED_PARAMETERS),
         .tied_gradients = at(call, PLACE_TIED_GRADIENTS),
     };
+    for (int i = 0; i < WEIR_MOST_INPUTS; i++) {
+        pass.inputs[i] = at(call, (enum place)(PLACE_INPUT + i));
+        pass.input_gradients[i] = at(call, (enum place)(PLACE_INPUT_GRADIENT + i));
+    }
+    pass.input = pass.inputs[0];
+    pass.input_gradient = pass.input_gradients[0];
     if (call->kind == CALL_BACKWARD_INPUT && call->given[PLACE_HELD].content_bytes > 0)
         pass.output_gradient = pass.held;
     return pass;
@@ -273,9 +280,9 @@ static bool repeats(struct guarded_call *call, const struct trial *trial, const 
 
 static bool blame_inner(const struct guarded_call *call, enum place place, const char *result, struct error *error)
 {
-    if (place == PLACE_INPUT)
-        return guarded_call_blame(call, error, "reads input for %s, which input_kept does not keep for it: say %s",
-                                  result, call->kind == CALL_BACKWARD_INPUT ? "WEIR_INPUT_KEPT_BOTH"
+    if (place_is_input(place))
+        return guarded_call_blame(call, error, "reads %s for %s, which input_kept does not keep for it: say %s",
+                                  place_names[place], result, call->kind == CALL_BACKWARD_INPUT ? "WEIR_INPUT_KEPT_BOTH"
                                                                             : "WEIR_INPUT_KEPT_WEIGHT or _BOTH");
     if (call->given[place].other)
         return guarded_call_blame(call, error, "reads bytes of %s for %s that %s has not written", place_names[place],

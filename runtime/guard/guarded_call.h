@@ -13,11 +13,16 @@
 #include "runtime/guard/fence.h"
 #include "runtime/weir.h"
 
-// The places of struct weir_pass.
+// The places of struct weir_pass; of several inputs, and of their gradients, each, in their order.
 enum place {
-    PLACE_PARAMETERS, PLACE_INPUT, PLACE_OUTPUT, PLACE_SAVED, PLACE_OUTPUT_GRADIENT, PLACE_INPUT_GRADIENT, PLACE_HELD,
-    PLACE_GRADIENTS, PLACE_WORKSPACE, PLACE_TIED_PARAMETERS, PLACE_TIED_GRADIENTS, PLACE_LOSS, PLACES
+    PLACE_PARAMETERS, PLACE_INPUT, PLACE_OUTPUT = PLACE_INPUT + WEIR_MOST_INPUTS, PLACE_SAVED, PLACE_OUTPUT_GRADIENT,
+    PLACE_INPUT_GRADIENT, PLACE_HELD = PLACE_INPUT_GRADIENT + WEIR_MOST_INPUTS, PLACE_GRADIENTS, PLACE_WORKSPACE,
+    PLACE_TIED_PARAMETERS, PLACE_TIED_GRADIENTS, PLACE_LOSS, PLACES
 };
+static inline bool place_is_input(enum place place)
+{
+    return place >= PLACE_INPUT && place < PLACE_OUTPUT;
+}
 extern const char *const place_names[PLACES];  // "input_gradient"
 
 enum layer_call { CALL_INITIALIZE, CALL_FORWARD, CALL_BACKWARD_INPUT, CALL_BACKWARD_WEIGHT, CALL_BACKWARD, CALLS };

@@ -5,6 +5,7 @@
 
 #include "common/number.h"
 #include "device/kernels.h"
+#include "runtime/layer_inputs.h"
 #include "runtime/weight_plan.h"
 
 struct twin_layer {
@@ -17,6 +18,7 @@ struct twin_layer {
     float *state;
     void *output, *saved;  // of each part of a sequence, one behind the other
     void *held, *output_gradient, *carried, *carried_gradient;
+    bool has_gradient;  // of the piece at hand: a layer that reads it has set one
 };
 
 // What the layers of a stage add to the gradients of a layer on another one.
@@ -35,6 +37,7 @@ struct twin {
     void *workspace;
     uint32_t splits;     // parts that sequences are trained in
     float *part_losses;  // by micro-batch, then part
+    void *parts[WEIR_MOST_INPUTS];  // a layer's own gradients of what others have set one of
     struct updates updates;
     uint64_t *begun;  // per stage: the newest version when the pass began
     struct twin_share *shares;  // in order of their stages
@@ -132,7 +135,7 @@ static bool allocate_shares(struct twin *twin, struct error *error)
 static bool allocate(struct twin *twin, struct error *error)
 {
     bool good = true;
-    uint64_t workspace = 0;
+    uint64_t workspace = 0, part = 0;
     for (size_t l = 0; l < twin->layer_count; l++) {
         const struct weir_layer *layer = &twin->layers[l];
         struct twin_layer *own = &twin->own[l];
@@ -155,8 +158,11 @@ static bool allocate(struct twin *twin, struct error *error)
         own->output_gradient = get(twin, layer->output_bytes, &good, error);
         workspace = layer->workspace_bytes > workspace ? layer->workspace_bytes : workspace;
         workspace = layer->backward_workspace_bytes > workspace ? layer->backward_workspace_bytes : workspace;
+        part = layer->output_bytes > part ? layer->output_bytes : part;
     }
     twin->workspace = get(twin, workspace, &good, error);
+    for (size_t i = 0; i < WEIR_MOST_INPUTS; i++)
+        twin->parts[i] = get(twin, part, &good, error);
     if (twin->settings.optimizer.clip > 0)
         twin->norms = get(twin, twin->layer_count * sizeof *twin->norms, &good, error);
     return good && allocate_shares(twin, error);
@@ -225,6 +231,8 @@ void twin_free(struct twin *twin)
     }
     free(twin->shares);
     device_release(twin->device, twin->workspace);
+    for (size_t i = 0; i < WEIR_MOST_INPUTS; i++)
+        device_release(twin->device, twin->parts[i]);
     device_release(twin->device, twin->norms);
     queue_free(twin->queue);
     if (twin->settings.schedule)
@@ -248,11 +256,10 @@ struct piece {
 
 static struct weir_pass pass_of(const struct twin *twin, size_t l, uint64_t version, const struct piece *piece)
 {
-    const struct weir_layer *below = l > 0 ? &twin->layers[l - 1] : NULL;
     const struct twin_layer *own = &twin->own[l];
     const struct weir_layer *tied_to = twin->layers[l].tied;
     const size_t tied = tied_to ? (size_t)(tied_to - twin->layers) : 0;
-    return (struct weir_pass){
+    struct weir_pass pass = {
         .queue = twin->queue,
         .tied_parameters = tied_to ? weights_of(twin, tied, version) : NULL,
         .tied_gradients = tied_to ? tied_gradients(twin, l, tied) : NULL,
@@ -261,12 +268,17 @@ static struct weir_pass pass_of(const struct twin *twin, size_t l, uint64_t vers
         .split = piece->split,
         .splits = piece->splits,
         .parameters = weights_of(twin, l, version),
-        .input = below ? of_part(twin, twin->own[l - 1].output, below->output_bytes, piece->split) : NULL,
         .saved = of_part(twin, own->saved, twin->layers[l].saved_bytes, piece->split),
         .carried = piece->splits > 1 ? own->carried : NULL,
         .carried_gradient = piece->splits > 1 ? own->carried_gradient : NULL,
         .workspace = twin->workspace,
     };
+    for (size_t i = 0; i < layer_input_count(twin->layers, l); i++) {
+        const size_t from = layer_input(twin->layers, l, i);
+        pass.inputs[i] = of_part(twin, twin->own[from].output, twin->layers[from].output_bytes, piece->split);
+    }
+    pass.input = pass.inputs[0];
+    return pass;
 }
 
 static bool forward(struct twin *twin, size_t l, uint64_t version, const struct piece *piece, float *loss,
@@ -280,6 +292,28 @@ static bool forward(struct twin *twin, size_t l, uint64_t version, const struct 
     return told(layer, layer->forward(layer->self, &pass, &trouble), &trouble, error);
 }
 
+// Each in its place, or, where a later layer has been there, beside it.
+static void put_input_gradients(struct twin *twin, size_t l, struct weir_pass *pass)
+{
+    for (size_t i = 0; i < layer_input_count(twin->layers, l); i++) {
+        const struct twin_layer *from = &twin->own[layer_input(twin->layers, l, i)];
+        pass->input_gradients[i] = from->has_gradient ? twin->parts[i] : from->output_gradient;
+    }
+    pass->input_gradient = pass->input_gradients[0];
+}
+
+static void add_input_gradients(struct twin *twin, size_t l, uint32_t splits)
+{
+    for (size_t i = 0; i < layer_input_count(twin->layers, l); i++) {
+        const size_t from = layer_input(twin->layers, l, i);
+        struct twin_layer *own = &twin->own[from];
+        if (own->has_gradient)
+            kernel_add(twin->queue, own->output_gradient, own->output_gradient, twin->parts[i],
+                       twin->layers[from].output_bytes / splits / number_bytes(twin));
+        own->has_gradient = true;
+    }
+}
+
 // Adds the gradient of its parameters where that is wanted.
 static bool backward(struct twin *twin, size_t l, uint64_t version, const struct piece *piece, bool adds,
                      struct error *error)
@@ -289,7 +323,7 @@ static bool backward(struct twin *twin, size_t l, uint64_t version, const struct
     struct weir_pass pass = pass_of(twin, l, version, piece);
     pass.gradients = own->gradients;
     pass.held = own->held;
-    pass.input_gradient = l > 0 ? twin->own[l - 1].output_gradient : NULL;
+    put_input_gradients(twin, l, &pass);
     if (l + 1 < twin->layer_count) {
         pass.output_gradient = own->output_gradient;
         if (layer->held_for_weight_bytes > 0) {
@@ -298,10 +332,10 @@ static bool backward(struct twin *twin, size_t l, uint64_t version, const struct
         }
     }
     struct weir_error trouble = { 0 };
-    return told(layer,
-                layer->backward_input(layer->self, &pass, &trouble)
-                    && (!adds || layer->backward_weight(layer->self, &pass, &trouble)),
-                &trouble, error);
+    const bool good = layer->backward_input(layer->self, &pass, &trouble)
+                   && (!adds || layer->backward_weight(layer->self, &pass, &trouble));
+    add_input_gradients(twin, l, piece->splits);
+    return told(layer, good, &trouble, error);
 }
 
 // --- updates -------------------------------------------------------------------------
@@ -334,6 +368,8 @@ static bool go_forward(struct twin *twin, uint64_t step, uint32_t micro_batch, s
 static bool backward_all(struct twin *twin, const struct piece *piece, const bool *stages, struct error *error)
 {
     size_t lowest = 0;
+    for (size_t l = 0; l < twin->layer_count; l++)
+        twin->own[l].has_gradient = false;
     while (!stages[twin->own[lowest].stage])
         lowest++;
     for (size_t l = twin->layer_count; l-- > lowest;)
@@ -386,12 +422,23 @@ static void add_copy(struct twin *twin, const bool *stages, const struct brought
                         number_count(twin, twin->shares[i].owner));
 }
 
-// Stage by stage, behind what the owner's own has: it comes first.
+// Where the gradients of a share are added to: the owner's; or, in front of the owner's stage, the next one's.
+static float *sum_behind(const struct twin *twin, size_t share)
+{
+    const struct twin_share *own = &twin->shares[share];
+    const struct twin_layer *owner = &twin->own[own->owner];
+    for (size_t i = share + 1; own->stage < owner->stage && i < twin->share_count; i++)
+        if (twin->shares[i].owner == own->owner && twin->shares[i].stage < owner->stage)
+            return twin->shares[i].gradients;
+    return owner->gradients;
+}
+
+// Stage by stage.
 static void add_shares(struct twin *twin)
 {
     for (size_t i = 0; i < twin->share_count; i++) {
         const struct twin_share *share = &twin->shares[i];
-        float *sum = twin->own[share->owner].gradients;
+        float *sum = sum_behind(twin, i);
         const uint64_t count = number_count(twin, share->owner);
         kernel_add_floats(twin->queue, sum, sum, share->gradients, count);
         queue_zero(twin->queue, share->gradients, count * sizeof *sum);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/layer_inputs.h"
 #include "runtime/shard_pipelines.h"
 #include "runtime/twin/twin.h"
 
@@ -13,6 +14,7 @@ struct pair {
     struct shard_pipelines *all;  // NULL: there is one
     struct pipeline *pipeline;    // the first
     struct twin *twin;
+    struct weir_layer *ordered;  // theirs as the plan's stages hold them, where that is another order
     uint32_t *first_of_stage;
     float *losses;    // of the twin
     uint32_t runs;    // iterations in one pass through the schedule
@@ -25,6 +27,7 @@ static void pair_clear(struct pair *pair)
         shard_pipelines_free(pair->all);
     else
         pipeline_free(pair->pipeline);
+    free(pair->ordered);
     free(pair->first_of_stage);
     free(pair->losses);
 }
@@ -58,8 +61,11 @@ static bool make_pair(struct pair *pair, struct error *error)
         return error_no_memory(error, "a verification");
     for (size_t s = 0; s < plan->stage_count; s++)
         pair->first_of_stage[s + 1] = plan->stages[s].end;
+    pair->ordered = plan->order ? layers_copy(what->theirs, plan->order, what->layer_count, error) : NULL;
+    if (plan->order && !pair->ordered)
+        return false;
     const struct twin_settings twin = { pair->pipeline->schedule, pair->first_of_stage, what->settings.optimizer };
-    pair->twin = twin_create(what->theirs, what->layer_count, what->device, &twin, error);
+    pair->twin = twin_create(plan->order ? pair->ordered : what->theirs, what->layer_count, what->device, &twin, error);
     return pair->twin != NULL;
 }
 
@@ -131,7 +137,7 @@ static bool compare_layer(struct pair *pair, uint32_t layer, struct queue *queue
     unsigned char *ours = malloc(bytes + 1), *theirs = malloc(all_bytes + 1);
     bool good = (ours && theirs) || error_no_memory(error, "a verification");
     if (good) {
-        queue_download(queue, theirs, twin_parameters(pair->twin, layer), all_bytes);
+        queue_download(queue, theirs, twin_parameters(pair->twin, pair->pipeline->place[layer]), all_bytes);
         good = queue_wait(queue, error);
     }
     for (uint32_t m = 0; good && m < member_count(pair); m++) {

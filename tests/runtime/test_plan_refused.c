@@ -1,20 +1,27 @@
 // Plans that the runtime cannot follow.
 #include "runtime/pipeline.h"
 
+#include <string.h>
+
 #include "tests/test.h"
 
-static void an_order_of_its_own_is_refused(void **state)
+static void an_order_that_is_not_the_models_is_refused(void **state)
 {
     (void)state;
     struct error error = { 0 };
     struct plan *plan = plan_create(1, &error);
     struct device *device = device_open("cpu", &error);
     assert_good(plan && device, error);
-    plan->order = calloc(1, sizeof plan->order[0]);
-    const struct weir_layer layer = { .name = "a" };
-    assert_null(pipeline_create(plan, &layer, 1, device, 1, &(struct session_settings){ 0 }, &error));
-    assert_error(error, "the plan's stages hold the layers in an order of their own, and layers that are run stand in a"
-                        " chain, each reading from the one before: partition the model's own profile");
+    const struct weir_layer layers[] = { { .name = "a" }, { .name = "b" } };
+    plan->order = calloc(2, sizeof plan->order[0]);
+    plan->stages[0].layers = calloc(2, sizeof plan->stages[0].layers[0]);
+    assert_true(plan->order && plan->stages[0].layers);
+    plan->order[0] = 1;
+    plan->stages[0].end = 2;
+    plan->stages[0].layers[0] = strdup("b");
+    plan->stages[0].layers[1] = strdup("a");
+    assert_null(pipeline_create(plan, layers, 2, device, 1, &(struct session_settings){ 0 }, &error));
+    assert_error(error, "the plan has layer \"b\" in front of \"a\", which it reads: the plan is of another model");
     plan_free(plan);
     device_close(device);
 }
@@ -56,7 +63,7 @@ static void parts_of_a_sequence_meet_the_same_weights(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_order_of_its_own_is_refused),
+        cmocka_unit_test(an_order_that_is_not_the_models_is_refused),
         cmocka_unit_test(states_that_are_not_plainly_on_the_device_are_refused),
         cmocka_unit_test(parts_of_a_sequence_meet_the_same_weights),
     };

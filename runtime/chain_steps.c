@@ -1,0 +1,437 @@
+// Which layers a stage calls in each of its actions, with what, and what it copies and adds up between them.
+#include <stdlib.h>
+
+#include "runtime/chain_parts.h"
+
+// Where what is run again goes: into the workspace; into a slot that an R has, by an R or by a backward without one; or
+// an R has put it there already.
+enum again { AGAIN_HERE, AGAIN_APART, AGAIN_DONE };
+
+// An action while it is being written. By layer of the model, [0, end):
+struct writer {
+    const struct chain *chain;
+    struct program *program;
+    bool is_split;           // I and W apart: what W needs is left in `held`
+    enum again again;
+    struct spot *output;     // where forward has put what it made
+    struct spot *saved;      // of a segment that is run again,
+    struct spot *weights;    // and its weights
+    struct spot *gradient;   // of its output, as far as that is added up; AT_NOTHING before
+};
+
+static const struct placed *link_of(const struct writer *writer, uint32_t layer)
+{
+    return &writer->chain->links[layer - writer->chain->first];
+}
+
+// Of a part of a sequence.
+static uint64_t output_bytes(const struct writer *writer, size_t layer)
+{
+    return writer->chain->layers[layer].output_bytes / writer->chain->splits;
+}
+
+// Whether a message over the cut in front of layer `cut` has it.
+static bool crosses(const struct chain *chain, uint32_t layer, uint32_t cut)
+{
+    return layer < cut && chain->last_reader[layer] >= cut;
+}
+
+// Where, behind what comes before it in the order of the layers.
+static struct spot in_message(const struct chain *chain, enum spot_base base, uint32_t layer, uint32_t cut)
+{
+    uint64_t at = 0;
+    for (uint32_t l = 0; l < layer; l++)
+        if (crosses(chain, l, cut))
+            at += round_to_256(chain->layers[l].output_bytes);
+    return (struct spot){ base, chain_part(chain, at) };
+}
+
+// In the message that comes, and in the one that goes on; or of the gradients.
+static struct spot coming(const struct writer *writer, enum spot_base base, uint32_t layer)
+{
+    return in_message(writer->chain, base, layer, writer->chain->first);
+}
+
+static struct spot going(const struct writer *writer, enum spot_base base, uint32_t layer)
+{
+    return in_message(writer->chain, base, layer, writer->chain->end);
+}
+
+static bool goes_on(const struct writer *writer, uint32_t layer)
+{
+    return crosses(writer->chain, layer, writer->chain->end);
+}
+
+// A layer of the stage reads it.
+static bool is_read_here(const struct writer *writer, uint32_t layer)
+{
+    for (uint32_t l = writer->chain->first; l < writer->chain->end; l++)
+        if (layer_reads(writer->chain->layers, l, layer))
+            return true;
+    return false;
+}
+
+// A call, with its parameters and gradients where they are, or will be when it is made.
+static struct step call_of(const struct writer *writer, const struct placed *link, layer_function function)
+{
+    struct step call = { .kind = STEP_CALL, .link = link, .function = function };
+    const bool has_window = writer->chain->window > 0;
+    const struct home *place = has_window ? &link->window : &link->home;
+    call.spots[SPOT_PARAMETERS] = (struct spot){ has_window ? AT_WINDOW_WEIGHTS : AT_WEIGHTS, place->parameters };
+    call.spots[SPOT_GRADIENTS] = (struct spot){ has_window ? AT_WINDOW_GRADIENTS : AT_GRADIENTS, place->gradients };
+    return call;
+}
+
+static void write_fetch_weights(const struct writer *writer, const struct step *call)
+{
+    if (writer->chain->window > 0)
+        program_bring(writer->program, call->spots[SPOT_PARAMETERS],
+                      (struct spot){ AT_WEIGHTS, call->link->home.parameters },
+                      round_to_256(call->link->layer->parameter_bytes));
+}
+
+static void write_fetch_gradients(const struct writer *writer, const struct step *call)
+{
+    if (writer->chain->window > 0)
+        program_bring(writer->program, call->spots[SPOT_GRADIENTS],
+                      (struct spot){ AT_GRADIENTS, call->link->home.gradients },
+                      chain_gradient_bytes(writer->chain, call->link));
+}
+
+static void write_return_gradients(const struct writer *writer, const struct step *call)
+{
+    if (writer->chain->window > 0)
+        program_bring(writer->program, (struct spot){ AT_GRADIENTS, call->link->home.gradients },
+                      call->spots[SPOT_GRADIENTS], chain_gradient_bytes(writer->chain, call->link));
+}
+
+static struct spot scratch(const struct writer *writer, uint64_t bytes)
+{
+    return program_item(writer->program, bytes, true);
+}
+
+// The model's first layer may be handed what its stage is.
+static bool is_first(const struct placed *link, const struct writer *writer)
+{
+    return link->layer == writer->chain->layers;
+}
+
+// --- forward -------------------------------------------------------------------------
+
+static struct spot forward_output(const struct writer *writer, uint32_t layer)
+{
+    const struct placed *link = link_of(writer, layer);
+    if (link->is_through)
+        return (struct spot){ AT_THROUGH, link->through };
+    if (goes_on(writer, layer))
+        return going(writer, AT_OUTPUT, layer);
+    return program_item(writer->program, link->layer->output_bytes, false);
+}
+
+static void write_layer_forward(struct writer *writer, uint32_t layer)
+{
+    const struct placed *link = link_of(writer, layer);
+    struct step call = call_of(writer, link, link->layer->forward);
+    for (size_t i = 0; i < layer_input_count(writer->chain->layers, layer); i++)
+        call.spots[SPOT_INPUTS + i] = writer->output[layer_input(writer->chain->layers, layer, i)];
+    if (is_first(link, writer))
+        call.spots[SPOT_INPUTS] = (struct spot){ AT_INPUT, 0 };
+    writer->output[layer] = call.spots[SPOT_OUTPUT] = forward_output(writer, layer);
+    call.spots[SPOT_SAVED] = link->segment ? scratch(writer, link->layer->saved_bytes)
+                                           : (struct spot){ AT_KEPT, link->saved };
+    call.spots[SPOT_WORKSPACE] = scratch(writer, link->layer->workspace_bytes);
+    write_fetch_weights(writer, &call);
+    program_call(writer->program, &call);
+    if (link->is_through && goes_on(writer, layer))
+        program_copy(writer->program, going(writer, AT_OUTPUT, layer), writer->output[layer],
+                     output_bytes(writer, layer));
+}
+
+static void write_forward(struct writer *writer)
+{
+    const struct chain *chain = writer->chain;
+    for (uint32_t l = 0; l < chain->first; l++) {
+        writer->output[l] = coming(writer, AT_INPUT, l);
+        if (goes_on(writer, l))
+            program_copy(writer->program, going(writer, AT_OUTPUT, l), writer->output[l], output_bytes(writer, l));
+    }
+    for (uint32_t l = chain->first; l < chain->end; l++)
+        write_layer_forward(writer, l);
+}
+
+// --- what a backward reads -------------------------------------------------------------
+
+static bool is_same_segment(const struct placed *reader, uint32_t from)
+{
+    return reader->segment && from >= reader->segment->first;
+}
+
+static struct spot kept_input(const struct writer *writer, const struct placed *reader, uint32_t from)
+{
+    if (from < writer->chain->first)
+        return coming(writer, AT_INPUT, from);
+    const struct placed *maker = link_of(writer, from);
+    if (!is_same_segment(reader, from))
+        return (struct spot){ AT_THROUGH, maker->through };
+    return writer->is_split && maker->is_held ? (struct spot){ AT_HELD, maker->held_output } : writer->output[from];
+}
+
+static void put_inputs(const struct writer *writer, const struct placed *link, struct step *call)
+{
+    const struct weir_layer *layers = writer->chain->layers;
+    const size_t layer = (size_t)(link->layer - layers);
+    for (size_t i = 0; i < layer_input_count(layers, layer); i++)
+        call->spots[SPOT_INPUTS + i] = kept_input(writer, link, (uint32_t)layer_input(layers, layer, i));
+    if (is_first(link, writer))
+        call->spots[SPOT_INPUTS] = (struct spot){ AT_INPUT, 0 };
+}
+
+static void put_needed_inputs(const struct writer *writer, const struct placed *link, struct step *call)
+{
+    if (link->layer->input_kept != WEIR_INPUT_KEPT_NONE)
+        put_inputs(writer, link, call);
+}
+
+// --- segments ------------------------------------------------------------------------
+
+static bool is_held(const struct writer *writer, const struct placed *link)
+{
+    return writer->is_split && link->is_held;
+}
+
+static struct spot again_output(const struct writer *writer, const struct placed *link)
+{
+    if (is_held(writer, link))
+        return (struct spot){ AT_HELD, link->held_output };
+    return writer->again == AGAIN_HERE ? scratch(writer, link->layer->output_bytes)
+                                       : (struct spot){ AT_AGAIN, link->again_output };
+}
+
+static struct spot again_saved(const struct writer *writer, const struct placed *link)
+{
+    return writer->again == AGAIN_HERE ? scratch(writer, link->layer->saved_bytes)
+                                       : (struct spot){ AT_AGAIN, link->again_saved };
+}
+
+// Weights that are brought in for a segment stay for its backward.
+static struct spot again_weights(const struct writer *writer, const struct step *call)
+{
+    const struct placed *link = call->link;
+    if (writer->chain->window == 0)
+        return call->spots[SPOT_PARAMETERS];
+    return writer->again == AGAIN_HERE ? scratch(writer, link->layer->parameter_bytes)
+                                       : (struct spot){ AT_AGAIN, link->again_weights };
+}
+
+static void place_again(struct writer *writer, uint32_t layer)
+{
+    const struct placed *link = link_of(writer, layer);
+    const struct step call = call_of(writer, link, link->layer->forward);
+    writer->output[layer] = again_output(writer, link);
+    writer->saved[layer] = again_saved(writer, link);
+    writer->weights[layer] = again_weights(writer, &call);
+}
+
+static void write_layer_again(struct writer *writer, uint32_t layer)
+{
+    const struct placed *link = link_of(writer, layer);
+    struct step call = call_of(writer, link, link->layer->forward);
+    call.is_rerun = true;
+    put_inputs(writer, link, &call);
+    place_again(writer, layer);
+    call.spots[SPOT_PARAMETERS] = writer->weights[layer];
+    call.spots[SPOT_OUTPUT] = writer->output[layer];
+    call.spots[SPOT_SAVED] = writer->saved[layer];
+    call.spots[SPOT_WORKSPACE] = scratch(writer, link->layer->workspace_bytes);
+    write_fetch_weights(writer, &call);
+    program_call(writer->program, &call);
+}
+
+static void write_segment_again(struct writer *writer, const struct segment *segment)
+{
+    program_mark(writer->program);
+    for (uint32_t l = segment->first; l < segment->end; l++)
+        write_layer_again(writer, l);
+    program_mark(writer->program);
+}
+
+// An R has run it again; what a W needs of it is held from here on.
+static void take_over_segment(struct writer *writer, const struct segment *segment)
+{
+    for (uint32_t l = segment->first; l < segment->end; l++) {
+        const struct placed *link = link_of(writer, l);
+        place_again(writer, l);
+        if (is_held(writer, link))
+            program_copy(writer->program, writer->output[l], (struct spot){ AT_AGAIN, link->again_output },
+                         output_bytes(writer, l));
+    }
+}
+
+static void write_segment(struct writer *writer, const struct segment *segment)
+{
+    if (writer->again == AGAIN_DONE)
+        take_over_segment(writer, segment);
+    else
+        write_segment_again(writer, segment);
+}
+
+static void write_recompute(struct writer *writer)
+{
+    const struct chain *chain = writer->chain;
+    for (size_t i = 0; i < chain->segment_count; i++)
+        write_segment_again(writer, &chain->segments[i]);
+}
+
+// --- backward ------------------------------------------------------------------------
+
+// Where the gradient of what a layer reads is added up.
+static struct spot gradient_of(const struct writer *writer, uint32_t from)
+{
+    if (from < writer->chain->first)
+        return coming(writer, AT_INPUT_GRADIENT, from);
+    const struct placed *maker = link_of(writer, from);
+    if (writer->is_split && maker->layer->held_for_weight_bytes > 0)
+        return (struct spot){ AT_HELD, maker->held };
+    return program_item(writer->program, maker->layer->output_bytes, false);
+}
+
+// The call that sets the gradients of the inputs: the first to do so straight in their places.
+static void write_input_gradients(struct writer *writer, uint32_t layer, struct step *call)
+{
+    const struct weir_layer *layers = writer->chain->layers;
+    const size_t count = layer_input_count(layers, layer);
+    if (is_first(call->link, writer))
+        call->spots[SPOT_INPUT_GRADIENTS] = (struct spot){ AT_INPUT_GRADIENT, 0 };
+    for (size_t i = 0; i < count; i++) {
+        const uint32_t from = (uint32_t)layer_input(layers, layer, i);
+        const bool is_sum = writer->gradient[from].base != AT_NOTHING;
+        call->spots[SPOT_INPUT_GRADIENTS + i] = is_sum ? scratch(writer, layers[from].output_bytes)
+                                                       : gradient_of(writer, from);
+    }
+    program_call(writer->program, call);
+    for (size_t i = 0; i < count; i++) {
+        const uint32_t from = (uint32_t)layer_input(layers, layer, i);
+        const struct spot own = call->spots[SPOT_INPUT_GRADIENTS + i];
+        struct spot *sum = &writer->gradient[from];
+        if (sum->base != AT_NOTHING)
+            program_add(writer->program, *sum, *sum, own, output_bytes(writer, from));
+        else if (goes_on(writer, from))  // later stages come first
+            program_add(writer->program, own, going(writer, AT_OUTPUT_GRADIENT, from), own, output_bytes(writer, from));
+        *sum = sum->base != AT_NOTHING ? *sum : own;
+    }
+}
+
+static struct spot output_gradient_of(const struct writer *writer, uint32_t layer)
+{
+    const struct spot sum = writer->gradient[layer];
+    return sum.base == AT_NOTHING && goes_on(writer, layer) ? going(writer, AT_OUTPUT_GRADIENT, layer) : sum;
+}
+
+// I, and W behind it where they are not apart and have no function for both.
+static void write_two(struct writer *writer, uint32_t layer, struct step *input)
+{
+    const struct placed *link = input->link;
+    const uint64_t held = link->layer->held_for_weight_bytes;
+    const struct spot place = writer->is_split ? (struct spot){ AT_HELD, link->held } : scratch(writer, held);
+    const struct spot gradient = input->spots[SPOT_OUTPUT_GRADIENT];
+    const bool is_there = gradient.base == place.base && gradient.at == place.at;
+    if (held > 0 && gradient.base != AT_NOTHING && !is_there) {
+        program_copy(writer->program, place, gradient, output_bytes(writer, layer));
+        input->spots[SPOT_OUTPUT_GRADIENT] = place;
+    }
+    input->function = link->layer->backward_input;
+    input->spots[SPOT_HELD] = place;
+    struct step weight = *input;
+    write_input_gradients(writer, layer, input);
+    weight.function = link->layer->backward_weight;
+    if (!writer->is_split)
+        program_call(writer->program, &weight);
+}
+
+static void write_layer_backward(struct writer *writer, uint32_t layer)
+{
+    const struct placed *link = link_of(writer, layer);
+    if (link->segment && layer + 1 == link->segment->end)
+        write_segment(writer, link->segment);
+    struct step call = call_of(writer, link, link->layer->backward);
+    if (link->segment)
+        call.spots[SPOT_PARAMETERS] = writer->weights[layer];
+    put_needed_inputs(writer, link, &call);
+    call.spots[SPOT_SAVED] = link->segment ? writer->saved[layer] : (struct spot){ AT_KEPT, link->saved };
+    call.spots[SPOT_OUTPUT_GRADIENT] = output_gradient_of(writer, layer);
+    call.spots[SPOT_WORKSPACE] = scratch(writer, link->layer->backward_workspace_bytes);
+    if (!link->segment)
+        write_fetch_weights(writer, &call);
+    if (!writer->is_split)
+        write_fetch_gradients(writer, &call);
+    if (!writer->is_split && link->layer->backward)
+        write_input_gradients(writer, layer, &call);
+    else
+        write_two(writer, layer, &call);
+    if (!writer->is_split)
+        write_return_gradients(writer, &call);
+}
+
+static void write_backward(struct writer *writer)
+{
+    const struct chain *chain = writer->chain;
+    for (uint32_t l = 0; l < chain->first; l++)
+        if (goes_on(writer, l) && !is_read_here(writer, l))
+            program_copy(writer->program, coming(writer, AT_INPUT_GRADIENT, l), going(writer, AT_OUTPUT_GRADIENT, l),
+                         output_bytes(writer, l));
+    for (uint32_t l = chain->end; l-- > chain->first;)
+        write_layer_backward(writer, l);
+}
+
+static void write_backward_weight(struct writer *writer)
+{
+    const struct chain *chain = writer->chain;
+    for (uint32_t l = chain->end; l-- > chain->first;) {
+        const struct placed *link = link_of(writer, l);
+        struct step call = call_of(writer, link, link->layer->backward_weight);
+        put_needed_inputs(writer, link, &call);
+        call.spots[SPOT_HELD] = (struct spot){ AT_HELD, link->held };
+        call.spots[SPOT_WORKSPACE] = scratch(writer, link->layer->backward_workspace_bytes);
+        write_fetch_weights(writer, &call);
+        write_fetch_gradients(writer, &call);
+        program_call(writer->program, &call);
+        write_return_gradients(writer, &call);
+    }
+}
+
+bool chain_write_steps(struct chain *chain, size_t layer_count, struct error *error)
+{
+    const uint64_t whole = chain->stage.bytes.transient, apart = chain->stage.bytes.transient_apart;
+    const struct {
+        struct program *program;
+        void (*write)(struct writer *writer);
+        bool is_split;
+        enum again again;
+        uint64_t workspace;
+    } rows[] = {
+        { &chain->forward, write_forward, false, AGAIN_HERE, whole },
+        { &chain->backward, write_backward, false, AGAIN_HERE, whole },
+        { &chain->backward_input, write_backward, true, AGAIN_HERE, whole },
+        { &chain->backward_weight, write_backward_weight, true, AGAIN_HERE, apart },
+        { &chain->apart_forward, write_forward, false, AGAIN_HERE, apart },
+        { &chain->recompute, write_recompute, false, AGAIN_APART, apart },
+        { &chain->backward_apart, write_backward, false, AGAIN_APART, apart },
+        { &chain->backward_after_r, write_backward, false, AGAIN_DONE, apart },
+        { &chain->input_apart, write_backward, true, AGAIN_APART, apart },
+        { &chain->input_after_r, write_backward, true, AGAIN_DONE, apart },
+    };
+    enum { LISTS = 4 };
+    struct spot *spots = calloc(LISTS * layer_count, sizeof *spots);
+    bool good = spots || error_no_memory(error, "a stage");
+    for (size_t i = 0; good && i < sizeof rows / sizeof rows[0]; i++) {
+        struct writer writer = { .chain = chain, .program = rows[i].program, .is_split = rows[i].is_split,
+                                 .again = rows[i].again, .output = spots, .saved = spots + layer_count,
+                                 .weights = spots + 2 * layer_count, .gradient = spots + 3 * layer_count };
+        for (size_t k = 0; k < LISTS * layer_count; k++)
+            spots[k] = (struct spot){ AT_NOTHING, 0 };
+        rows[i].write(&writer);
+        good = program_place(rows[i].program, rows[i].workspace, error);
+    }
+    free(spots);
+    return good;
+}
