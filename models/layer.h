@@ -57,13 +57,16 @@ struct layer {
     const struct layer_kind *kind;
     uint32_t index;              // in its model
     struct layer_shape shape;
+    bool has_skip;
+    uint32_t skip;               // a sum: what it adds to the output of the layer before, by index
     bool has_asked;
     struct attention_bytes attention;  // of one that has asked: its attention's workspace
 };
 
 // The kinds. A half-block is norm, branch, dropout and residual, so a block can be
 // cut in its middle; the head is norm, projection and loss.
-extern const struct layer_kind layer_embedding, layer_attention, layer_mlp, layer_head, layer_linear, layer_relu;
+extern const struct layer_kind layer_embedding, layer_attention, layer_mlp, layer_head, layer_linear, layer_relu,
+    layer_sum;
 
 const char *layer_kind_name(const struct layer *layer);  // "attention"
 
@@ -114,6 +117,8 @@ struct layer_pass {
     void *held;                   // I and W; not of B
     const void *output_gradient;  // I and B; may be where `held` starts. NULL of a head
     void *input_gradient;         // I and B; NULL of an embedding
+    const void *skip;             // of a sum: the other input,
+    void *skip_gradient;          // and its gradient
     void *workspace;
     void *carried;                // of a part: of its whole sequences
     void *carried_gradient;       // I and B of a part

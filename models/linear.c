@@ -1,4 +1,4 @@
-// The two kinds that plain stacks are made of: linear, and ReLU.
+// The kinds that plain stacks are made of, linear and ReLU; and the sum that a skip connection ends in.
 #include <math.h>
 
 #include "models/layer_kind.h"
@@ -55,30 +55,30 @@ const struct layer_kind layer_linear = {
     .backward_weight = linear_backward_weight,
 };
 
-// --- relu: a byte per element is all it keeps ------------------------------------------
-
-static size_t relu_count(const struct layer *layer)
+static size_t element_count(const struct layer *layer)
 {
     return layer_rows(layer) * layer->shape.out;
 }
 
+// --- relu: a byte per element is all it keeps ------------------------------------------
+
 static struct kind_sizes relu_sizes(const struct layer *layer)
 {
     return (struct kind_sizes){
-        .output_bytes = layer_bytes(layer, relu_count(layer)),
-        .saved_bytes = round_to_256(relu_count(layer)),
+        .output_bytes = layer_bytes(layer, element_count(layer)),
+        .saved_bytes = round_to_256(element_count(layer)),
         .input = INPUT_NEVER,
     };
 }
 
 static void relu_forward(const struct layer *layer, const struct layer_pass *pass)
 {
-    kernel_relu(pass->queue, pass->output, pass->saved, pass->input, relu_count(layer));
+    kernel_relu(pass->queue, pass->output, pass->saved, pass->input, element_count(layer));
 }
 
 static void relu_backward_input(const struct layer *layer, const struct layer_pass *pass)
 {
-    kernel_relu_backward(pass->queue, pass->input_gradient, pass->output_gradient, pass->saved, relu_count(layer));
+    kernel_relu_backward(pass->queue, pass->input_gradient, pass->output_gradient, pass->saved, element_count(layer));
 }
 
 const struct layer_kind layer_relu = {
@@ -86,4 +86,33 @@ const struct layer_kind layer_relu = {
     .sizes = relu_sizes,
     .forward = relu_forward,
     .backward_input = relu_backward_input,
+};
+
+// --- sum: keeps nothing, and both gradients are the output's ----------------------------
+
+static struct kind_sizes sum_sizes(const struct layer *layer)
+{
+    return (struct kind_sizes){
+        .output_bytes = layer_bytes(layer, element_count(layer)),
+        .input = INPUT_NEVER,
+    };
+}
+
+static void sum_forward(const struct layer *layer, const struct layer_pass *pass)
+{
+    kernel_add(pass->queue, pass->output, pass->input, pass->skip, element_count(layer));
+}
+
+static void sum_backward_input(const struct layer *layer, const struct layer_pass *pass)
+{
+    const uint64_t bytes = sum_sizes(layer).output_bytes;
+    queue_copy(pass->queue, pass->input_gradient, pass->output_gradient, bytes);
+    queue_copy(pass->queue, pass->skip_gradient, pass->output_gradient, bytes);
+}
+
+const struct layer_kind layer_sum = {
+    .name = "sum",
+    .sizes = sum_sizes,
+    .forward = sum_forward,
+    .backward_input = sum_backward_input,
 };

@@ -17,6 +17,8 @@ static const struct model_kind kinds[] = {
       { .micro_batch = 1, .sequence = 1024, .width = 768, .blocks = 12, .heads = 12, .tying = TYING_TIED }, 50257 },
     { "mlp", "linear layers and ReLUs, each byte by itself",
       { .micro_batch = 4, .sequence = 64, .width = 128, .blocks = 3, .heads = 1, .tying = TYING_UNTIED }, 256 },
+    { "mlp-unet", "the same down and up again, with a skip from each block down to its block up",
+      { .micro_batch = 4, .sequence = 64, .width = 128, .blocks = 3, .heads = 1, .tying = TYING_UNTIED }, 256 },
 };
 
 const struct model_kind *model_kinds(size_t *count)
@@ -30,7 +32,7 @@ static const struct model_kind *kind_find(const char *name, struct error *error)
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
         if (strcmp(kinds[i].name, name) == 0)
             return &kinds[i];
-    error_set(error, "there is no model %s (the models are: gpt-nano, gpt-10m, gpt2, mlp)", name);
+    error_set(error, "there is no model %s (the models are: gpt-nano, gpt-10m, gpt2, mlp, mlp-unet)", name);
     return NULL;
 }
 
@@ -95,13 +97,29 @@ static void layer_add(struct model *model, const struct layer_kind *kind, const 
     model->layer_count++;
 }
 
+// Behind the way down, of two layers a block: each block adds what the one that mirrors it has read.
+static void add_way_up(struct model *model)
+{
+    const long blocks = (long)model->sizes.blocks;
+    for (long block = blocks; block < 2 * blocks; block++) {
+        layer_add(model, &layer_linear, "linear", block);
+        layer_add(model, &layer_relu, "relu", block);
+        layer_add(model, &layer_sum, "sum", block);
+        struct layer *sum = &model->layers[model->layer_count - 1];
+        sum->has_skip = true;
+        sum->skip = (uint32_t)(2 * (2 * blocks - 1 - block));
+    }
+}
+
 struct model *model_create(const char *name, const struct model_sizes *sizes, struct error *error)
 {
     struct model_sizes all;
     const struct model_kind *kind = kind_find(name, error);
     if (!kind || !sizes_choose(kind, sizes, &all, error))
         return NULL;
-    struct model *model = calloc(1, sizeof *model + (2 * all.blocks + 2) * sizeof(struct layer));
+    const bool is_unet = strcmp(kind->name, "mlp-unet") == 0, plain = is_unet || strcmp(kind->name, "mlp") == 0;
+    const size_t layers = (is_unet ? 5 : 2) * all.blocks + 2;
+    struct model *model = calloc(1, sizeof *model + layers * sizeof(struct layer));
     if (!model) {
         error_no_memory(error, "a model");
         return NULL;
@@ -111,12 +129,13 @@ struct model *model_create(const char *name, const struct model_sizes *sizes, st
     model->vocabulary = kind->vocabulary;
     model->padding = all.padded ? (WORDS_MULTIPLE - kind->vocabulary % WORDS_MULTIPLE) % WORDS_MULTIPLE : 0;
     model->tied = all.tying == TYING_TIED;
-    const bool plain = strcmp(kind->name, "mlp") == 0;
     layer_add(model, &layer_embedding, "embedding", -1);
     for (long block = 0; block < (long)all.blocks; block++) {
         layer_add(model, plain ? &layer_linear : &layer_attention, plain ? "linear" : "attention", block);
         layer_add(model, plain ? &layer_relu : &layer_mlp, plain ? "relu" : "mlp", block);
     }
+    if (is_unet)
+        add_way_up(model);
     layer_add(model, &layer_head, "head", -1);
     model->layers[model->layer_count - 1].shape.tied = model->tied;
     return model;

@@ -1,6 +1,11 @@
-// A model: layers in a row, each reading what the one before it hands on.
+// A model: layers in a row, each reading what the one before it hands on, and some one more.
 //
 //     embedding  block0.attention  block0.mlp  block1.attention  ..  head
+//
+//     embedding --> block0 --> block1 --.      mlp-unet,blocks=2: the way up ends each
+//         |            |                |      block in a sum with what the one that
+//     .- sum <- block3 <- sum <- block2 <      mirrors it has read
+//     '--> head
 //
 // The built-in models read bytes, or tokens of a larger vocabulary, and predict the
 // next one. Each has sizes of its own, any of which may be chosen otherwise.
@@ -32,7 +37,7 @@ struct model {
     struct layer layers[];
 };
 
-// By name: "gpt-nano", "gpt-10m", "gpt2" or "mlp". NULL where there is no such model, or
+// By name: "gpt-nano", "gpt-10m", "gpt2", "mlp" or "mlp-unet". NULL where there is no such model, or
 // its sizes do not go together. Freed by model_free().
 struct model *model_create(const char *name, const struct model_sizes *sizes, struct error *error);
 void model_free(struct model *model);

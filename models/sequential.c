@@ -11,6 +11,7 @@ struct station {
     uint64_t first;  // of its parameters: gradient and state of number i are float i
     void *saved;
     void *output;
+    void *skipped;  // of what a sum reads, too: the gradient by it
 };
 
 struct sequential {
@@ -47,6 +48,8 @@ static uint64_t lay_out(struct sequential *s, void *base)
         s->stations[i].saved = walk_bytes(&walk, sizes.saved_bytes);
         s->stations[i].output = walk_bytes(&walk, sizes.output_bytes);
         first += sizes.gradient_bytes / sizeof(float);
+        if (s->stations[i].layer.has_skip)
+            s->stations[s->stations[i].layer.skip].skipped = walk_bytes(&walk, sizes.output_bytes);
         output = max_u64(output, sizes.output_bytes);
         workspace = max_u64(workspace, max_u64(sizes.workspace_bytes, sizes.backward_workspace_bytes));
     }
@@ -127,6 +130,7 @@ static struct layer_pass pass_of(const struct sequential *s, size_t i, uint32_t 
         .tied_gradients = s->gradients,
         .input = i > 0 ? s->stations[i - 1].output : NULL,
         .output = s->stations[i].output,
+        .skip = s->stations[i].layer.has_skip ? s->stations[s->stations[i].layer.skip].output : NULL,
         .saved = s->stations[i].saved,
         .workspace = s->workspace,
         .seed = s->seed,
@@ -159,6 +163,11 @@ static void backward(struct sequential *s, uint32_t micro_batch, float loss_scal
         pass.training = true;
         pass.output_gradient = s->gradient[(i + 1) % 2];
         pass.input_gradient = s->gradient[i % 2];
+        if (s->stations[i].layer.has_skip)
+            pass.skip_gradient = s->stations[s->stations[i].layer.skip].skipped;
+        if (s->stations[i].skipped)
+            kernel_add(s->queue, s->gradient[(i + 1) % 2], s->stations[i].skipped, s->gradient[(i + 1) % 2],
+                       layer_rows(&s->stations[i].layer) * s->stations[i].layer.shape.out);
         layer_backward(&s->stations[i].layer, &pass);
     }
 }

@@ -28,6 +28,7 @@ struct layer_binding {
     uint64_t batch_at;          // where in the forward's workspace the device finds them, behind the layer's own
     struct weir_range *undecayed;
     struct weir_tensor tensors[LAYER_TENSORS];
+    const struct weir_layer *inputs[2];  // of one with a skip
 };
 
 static uint64_t batch_bytes(const struct layer_binding *binding)
@@ -96,6 +97,8 @@ static struct layer_pass pass_of(const struct layer_binding *binding, const stru
         .held = pass->held,
         .output_gradient = pass->output_gradient,
         .input_gradient = pass->input_gradient,
+        .skip = pass->inputs[1],
+        .skip_gradient = pass->input_gradients[1],
         .workspace = pass->workspace,
         .carried = pass->carried,
         .carried_gradient = pass->carried_gradient,
@@ -415,6 +418,16 @@ bool batch_settings_of(const struct plan *plan, uint32_t runs, uint64_t seed, st
     return true;
 }
 
+// The layer before, and the one of its skip.
+static void read_skip(struct model_layers *made, size_t layer)
+{
+    struct layer_binding *binding = &made->bindings[layer];
+    binding->inputs[0] = &made->layers[layer - 1];
+    binding->inputs[1] = &made->layers[binding->layer.skip];
+    made->layers[layer].inputs = binding->inputs;
+    made->layers[layer].input_count = 2;
+}
+
 struct model_layers *model_layers_create(const struct model *model, struct device *device,
                                          const struct batch_settings *settings, struct error *error)
 {
@@ -439,6 +452,8 @@ struct model_layers *model_layers_create_split(const struct model *model, struct
             made->layers[l] = layer_of(&made->bindings[l]);
         if (good && model->layers[l].shape.tied)
             made->layers[l].tied = &made->layers[0];
+        if (good && model->layers[l].has_skip)
+            read_skip(made, l);
     }
     if (!good) {
         model_layers_free(made);

@@ -108,6 +108,7 @@ static struct learn_row {
     { "gpt-nano learns a text by AdamW", "cpu", "gpt-nano", &adamw, 1.0 },
     { "gpt-nano learns a text by SGD", "cpu", "gpt-nano", &sgd, 3.5 },
     { "mlp learns what one byte tells by AdamW", "cpu", "mlp", &adamw, 2.0 },
+    { "mlp-unet learns what one byte tells by AdamW", "cpu", "mlp-unet", &adamw, 2.0 },
     { "gpt-nano learns a text in bfloat16", "cpu:bf16", "gpt-nano", &adamw, 1.0 },
 };
 
@@ -123,6 +124,25 @@ static void a_repeating_text_is_learned(void **state)
     const double last = evaluate(&run);
     if (!(last < row->below))
         fail_msg("the loss is %g after 80 steps, should be below %g", last, row->below);
+    run_end(&run);
+}
+
+// What a small step down the gradient takes off the loss is the gradient's square, if it is the gradient: of skips, too.
+static void gradients_of_skips_are_those_of_the_loss(void **state)
+{
+    (void)state;
+    const float rate = 4e-3f;
+    const struct sequential_update down = { .is_sgd = true, .sgd = { .rate = rate } };
+    const struct model_sizes sizes = { .micro_batch = 2, .sequence = 16, .width = 32, .blocks = 2 };
+    struct run run = run_start("mlp-unet", &sizes, 2, 3);
+    const double before = step(&run, &down);
+    const float *gradients = sequential_gradients(run.sequential, 0);
+    double squares = 0;
+    for (size_t i = 0; i < model_gradient_bytes(run.model) / sizeof(float); i++)
+        squares += (double)gradients[i] * gradients[i];
+    const double found = (before - evaluate(&run)) / (double)rate;
+    if (fabs(found - squares) > 0.05 * squares)
+        fail_msg("the loss falls by %g of a step, the gradient's square is %g", found, squares);
     run_end(&run);
 }
 
@@ -351,6 +371,7 @@ int main(void)
         TEST_ROW(a_repeating_text_is_learned, &learn_rows[1]),
         TEST_ROW(a_repeating_text_is_learned, &learn_rows[2]),
         TEST_ROW(a_repeating_text_is_learned, &learn_rows[3]),
+        cmocka_unit_test(gradients_of_skips_are_those_of_the_loss),
         cmocka_unit_test(a_step_tells_the_loss_it_began_with),
         cmocka_unit_test(micro_batches_are_shares_of_one_mean),
         TEST_ROW(the_whole_models_gradient_is_the_slope_of_its_loss, &slope_rows[0]),
