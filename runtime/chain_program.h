@@ -1,5 +1,5 @@
-// What a stage does in one action, as a list of steps: calls of layers, and between them copies and sums of tensors. It is
-// written when the stage is made, so that where everything lies is known before anything runs.
+// What a stage does in one action, as a list of steps: calls of layers, and between them copies and sums of tensors. It
+// is written when the stage is made, so that where everything lies is known before anything runs.
 //
 // A step says for each of its tensors in which of the stage's places it lies, and where in it. What is only there while
 // the action runs is an *item* of the workspace: it lives from the first step that names it to the last, and gets its

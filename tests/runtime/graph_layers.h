@@ -1,5 +1,5 @@
-// Models of random branches, of layers small enough to check: each reads some of those before it, of any widths, wrapped
-// to its own. With a plain run of them: every layer with memory of its own, nothing cut, nothing run again.
+// Models of random branches, of layers small enough to check: each reads some of those before it, of any widths,
+// wrapped to its own. With a plain run of them: every layer with memory of its own, nothing cut, nothing run again.
 //
 //     source   y = p sin(j)                  reads nothing
 //     linear   y = sum of p_i x_i            needs its inputs for W; holds dy
