@@ -57,8 +57,8 @@ static bool take_rate(struct wishes *wishes, const char *text, size_t length, st
     snprintf(rate, sizeof rate, "%.*s", (int)length, text);
     if (length < sizeof rate && rate_parse(rate, &wishes->link_rate, &reason) && wishes->link_rate > 0)
         return true;
-    return error_set(error, "there is no device cpu:%s%.*s (behind \"link=\" stands the rate to and from its host, such as"
-                     " cpu:link=2GB/s)", link_word, (int)length, text);
+    return error_set(error, "there is no device cpu:%s%.*s (behind \"link=\" stands the rate to and from its host,"
+                     " such as cpu:link=2GB/s)", link_word, (int)length, text);
 }
 
 static bool take_word(struct wishes *wishes, const char *word, size_t length, struct error *error)

@@ -33,8 +33,8 @@ struct event;
 // its host's memory takes as long as over such a link. Freed by device_close(), after its
 // queues, events and memory.
 struct device *device_open(const char *name, struct error *error);
-// A device for what is done in the host's memory in place of the device's own: the processor, of the same precision and,
-// where the device is one, with the same bits. To be freed likewise.
+// A device for what is done in the host's memory in place of the device's own: the processor, of the same precision
+// and, where the device is one, with the same bits. To be freed likewise.
 struct device *device_open_host(const struct device *device, struct error *error);
 void device_close(struct device *device);
 
@@ -128,7 +128,8 @@ void queue_transfer(struct queue *queue, void *to, const void *from, uint64_t by
 // can read, which are all those of the `cpu` maker; others fail the queue.
 typedef void queue_function(struct queue *queue, const void *arguments);
 void queue_call(struct queue *queue, queue_function *function, const void *arguments, size_t bytes);
-// The same on every device, for a function that keeps to the host's memory and asks nothing of the queue but queue_fail().
+// The same on every device, for a function that keeps to the host's memory and asks nothing of the queue but
+// queue_fail().
 void queue_call_host(struct queue *queue, queue_function *function, const void *arguments, size_t bytes);
 
 // The cudaStream_t of a queue on a GPU, for kernels that are not ours: what they are given stands in the queue's order.

@@ -101,8 +101,8 @@ static bool match_bytes(size_t stage, const char *where, uint64_t planned, uint6
     if (needed <= planned && (!flushes || needed == planned))
         return true;
     return error_set(error, "the plan's stage %zu was counted as %llu bytes%s, and its layers take %llu: the plan was"
-                     " changed, or is of layers of other sizes; partition anew", stage, (unsigned long long)planned, where,
-                     (unsigned long long)needed);
+                     " changed, or is of layers of other sizes; partition anew", stage, (unsigned long long)planned,
+                     where, (unsigned long long)needed);
 }
 
 // What the layers need is what the plan has counted, or the devices it was made for may not hold them. An

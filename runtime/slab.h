@@ -5,15 +5,15 @@
 //     stage 2: the same
 //     workspace, one for all: a rank does one action at a time
 //
-// What a plan leaves with the host is in one allocation of its memory likewise: of the stages whose update is made there
-// weights, gradients and the optimizer's state, and the slots of what is kept where that goes there. Such a row has one
-// place on the device, for the action at hand:
+// What a plan leaves with the host is in one allocation of its memory likewise: of the stages whose update is made
+// there weights, gradients and the optimizer's state, and the slots of what is kept where that goes there. Such a row
+// has one place on the device, for the action at hand:
 //
 //     device  | kept |                       <-- B of micro-batch 1, F of 4 -->
 //     host    | kept 0 | kept 1 | kept 2 |
 //
-// Of stages whose layers come to the device one after the other (a window of layers) weights and gradients are all on the
-// host, and what stands here of them is there; the device has a window of each.
+// Of stages whose layers come to the device one after the other (a window of layers) weights and gradients are all on
+// the host, and what stands here of them is there; the device has a window of each.
 //
 // Each class is a row of equal slots; whoever needs one takes the lowest that is
 // free. A slot is given back as soon as its last use has been given to a queue, with

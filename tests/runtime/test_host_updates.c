@@ -14,7 +14,8 @@ static const struct slots one_slot = { .versions = 1 };
 static struct slab open_slab(struct device *device, enum optimizer_kind kind, bool on_host)
 {
     struct error error = { 0 };
-    const uint64_t weights = COUNT * precision_bytes(device_precision(device)), state = 4 * COUNT * optimizer_copies(kind);
+    const uint64_t weights = COUNT * precision_bytes(device_precision(device));
+    const uint64_t state = 4 * COUNT * optimizer_copies(kind);
     struct stage_bytes bytes = { .weights = weights, .version = weights, .gradients = 4 * COUNT, .optimizer = state };
     if (on_host) {
         bytes.host = (struct host_states){ .weights = weights, .gradients = 4 * COUNT, .optimizer = state };
@@ -40,7 +41,8 @@ static void make_updates(struct device *device, const struct optimizer *optimize
         .next = row_at(&stage->weights, 0), .weights = row_at(&stage->weights, 0), .gradients = stage->gradients,
         .state = stage->optimizer, .count = COUNT, .exempt = &exempt, .exempt_count = 1,
     };
-    queue_zero(queue, on_host ? stage->on_host.optimizer : stage->optimizer, 4 * COUNT * optimizer_copies(optimizer->kind));
+    queue_zero(queue, on_host ? stage->on_host.optimizer : stage->optimizer,
+               4 * COUNT * optimizer_copies(optimizer->kind));
     kernel_fill_normal(queue, buffers.next, 1, 7, 0, COUNT);
     if (on_host)
         host_updates_begin(&updates, queue, optimizer, stage, buffers.next, COUNT);
