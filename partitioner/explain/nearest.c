@@ -293,11 +293,20 @@ static void keep_quickest(struct what_if *quickest, size_t *count, const struct 
     quickest[at] = *found;
 }
 
-// Whether a schedule can take the place of the request's own: as its weights go, and of training.
-static bool is_instead(const struct generator *own, const struct generator *other)
+static bool has_parts(const struct profile *profile)
 {
-    return strcmp(other->name, own->name) != 0 && other->weights == own->weights
-        && !other->is_inference;
+    for (size_t l = 0; l < profile->layer_count; l++)
+        if (profile->layers[l].carried_bytes > 0)
+            return true;
+    return false;
+}
+
+// Whether a schedule can take the place of the request's own: as its weights go, of training, and of sequences in parts
+// where layers are known to take them.
+static bool is_instead(const struct search_request *request, const struct generator *own, const struct generator *other)
+{
+    return strcmp(other->name, own->name) != 0 && other->weights == own->weights && !other->is_inference
+        && (!other->takes_splits || has_parts(request->profile));
 }
 
 static bool probe_schedule(struct finding *finding, enum wanted wanted, const char *schedule, struct probe *result)
@@ -311,7 +320,7 @@ static bool find_quickest(struct finding *finding, const struct generator *own, 
 {
     for (const struct generator *other = generators; other->name && !is_over(finding); other++) {
         struct probe result = { .fits = false };
-        if (is_instead(own, other)
+        if (is_instead(finding->request->search, own, other)
             && (!probe_schedule(finding, FITS, other->name, &result)
                 || (result.fits && !probe_schedule(finding, COMPARED, other->name, &result))))
             return false;

@@ -248,7 +248,7 @@ static void nearest_requests_are_said_with_their_options(void **state)
                         "     54.2 us    29.0 KiB  3 ranks, on devices like the last, no less: --ranks 3\n"
                         "     80.0 us    29.3 KiB  schedule zb-h2: --schedule zb-h2\n"
                         "     80.4 us    28.8 KiB  schedule zb-h1: --schedule zb-h1\n"
-                        "     80.8 us    29.5 KiB  schedule seq1f1b: --schedule seq1f1b\n"
+                        "     82.1 us    28.8 KiB  schedule 1f1b: --schedule 1f1b\n"
                         "     87.1 us    29.3 KiB  optimizer momentum: --optimizer momentum\n"
                         "Smaller micro-batches need less, too; they need a profile of their own.\n");
     text_clear(&text);
