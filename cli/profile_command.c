@@ -209,12 +209,13 @@ static int measure(const struct given *given)
 static int run(int count, char **arguments)
 {
     struct progress progress = { 0 };
-    struct given given = { .how = measure_usual_options(), .device = "cpu" };
+    struct given given = { .how = measure_usual_options() };
     given.how.progress = show;
     given.how.self = &progress;
     command_parse(&argp, count, arguments, &given);
     if (given.is_links)
         return profile_links(&(struct links_given){ given.device, &given.shared, &given.how, given.verbose });
+    given.device = given.device ? given.device : "cpu";
     return given.lint ? lint(given.lint) : measure(&given);
 }
 

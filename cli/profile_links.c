@@ -30,18 +30,18 @@ static bool describe_own(const struct found *found, const struct device *device,
                      name);
 }
 
-static bool keep(struct found *found, const struct links_measured *links, const struct communication *by,
-                 struct error *error)
+static bool keep(struct found *found, const struct links_measured *links, const char *device,
+                 const struct communication *by, struct error *error)
 {
     struct text notes = { 0 };
     text_add(&notes, "Links measured by %s on %s, messages of 1 KiB to 16 MiB, each rank with the next.", by->library,
-             found->given->device);
+             device);
     char *sentence = text_take(&notes, error);
     found->cluster = sentence ? cluster_measured(links, sentence, error) : NULL;
     free(sentence);
     if (!found->cluster)
         return false;
-    shown_add(&found->table, "%zu ranks on %s, by %s", links->ranks, found->given->device, by->library);
+    shown_add(&found->table, "%zu ranks on %s, by %s", links->ranks, device, by->library);
     text_add(&found->table, "\n\n");
     links_print(links, &found->table);
     return true;
@@ -65,7 +65,8 @@ static bool measure_on(struct found *found, struct device *device, const struct 
     const bool good = ((stations && to_next) || error_no_memory(error, "the links between ranks"))
         && group->all_gather(group->self, &own, sizeof own, stations, error)
         && measure_links(device, group, &settings, to_next, place->is_stuck, error)
-        && (!speaks || keep(found, &links, &by, error));
+        && (!speaks || keep(found, &links, found->given->device ? found->given->device : place->device, &by,
+                            error));
     free(stations);
     free(to_next);
     return good;

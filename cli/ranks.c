@@ -88,17 +88,19 @@ bool devices_explain(const char *names, struct error *error)
 
 bool ranks_run(struct ranks *ranks, const struct ranks_request *request, struct error *error)
 {
-    const struct places_request places = { .ranks = request->plan ? request->plan->ranks : 0,
-                                           .device = request->device, .named = "--device",
-                                           .tell = say_who_is_waited_for };
+    struct places_request places = { .ranks = request->plan ? request->plan->ranks : 0, .named = "--device",
+                                     .tell = say_who_is_waited_for };
+    struct ranks_request own = *request;
     struct launch launch;
     *ranks = (struct ranks){ 0 };
-    if (!launch_from_environment(&launch, error)
-        || (request->verbose && launch.rank == 0 && !devices_explain(request->device, error)))
+    if (!launch_from_environment(&launch, error))
+        return false;
+    places.device = own.device = request->device ? request->device : places_usual_device(launch.ranks);
+    if (request->verbose && launch.rank == 0 && !devices_explain(own.device, error))
         return false;
     ranks->places = places_open(&places, &launch, error);
-    return ranks->places && (launch.ranks <= 1 || agree(request, places_first(ranks->places)->group, error))
-        && places_do(ranks->places, do_work, (void *)(uintptr_t)request, error);
+    return ranks->places && (launch.ranks <= 1 || agree(&own, places_first(ranks->places)->group, error))
+        && places_do(ranks->places, do_work, &own, error);
 }
 
 int ranks_part(struct ranks *ranks, int code)

@@ -13,7 +13,7 @@ typedef bool ranks_work(void *self, const struct run_place *place, bool speaks, 
 struct ranks_request {
     const char *command;  // "train"
     const struct plan *plan;  // NULL: as many ranks as there are processes or devices
-    const char *device;    // as of struct places_request
+    const char *device;    // as of struct places_request; NULL: the usual one
     const char *folder;    // where the trace of a run that failed goes; NULL: nowhere
     bool verbose;          // rank 0 says what is set for the devices' libraries
     uint64_t seed, steps;

@@ -482,8 +482,7 @@ static bool become_rank(struct given *given, struct plan **plan, char path[PATH_
 
 static int run(int count, char **arguments)
 {
-    struct given given = { .steps = 100, .seed = 1, .rate = 0.003f, .flush_every = 16, .every = 1, .beat = NAN,
-                           .device = "cpu" };
+    struct given given = { .steps = 100, .seed = 1, .rate = 0.003f, .flush_every = 16, .every = 1, .beat = NAN };
     char *go_on = command_to_go_on(count, arguments);  // which parsing puts in another order
     command_parse(&argp, count, arguments, &given);
     given.go_on = go_on;

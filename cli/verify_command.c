@@ -127,7 +127,7 @@ static bool verify(void *self, const struct run_place *place, bool speaks, struc
 
 static int run(int count, char **arguments)
 {
-    struct given given = { .steps = 2, .seed = 1, .device = "cpu" };
+    struct given given = { .steps = 2, .seed = 1 };
     command_parse(&argp, count, arguments, &given);
 
     struct error error = { 0 };

@@ -6,9 +6,9 @@
 
 bool device_communication(const struct device *device, struct communication *communication, struct error *error)
 {
-    if (!device->functions->communicators)
+    if (!device->communicators)
         return error_set(error, "device %s has nothing that sends to other ranks (cuda has, by NCCL)", device->name);
-    *communication = device->functions->communicators->communication(device);
+    *communication = device->communicators->communication(device);
     return true;
 }
 
@@ -16,7 +16,7 @@ bool communicator_make_name(struct device *device, struct communicator_name *nam
 {
     struct communication communication;
     return device_communication(device, &communication, error)
-        && device->functions->communicators->make_name(device, name, error);
+        && device->communicators->make_name(device, name, error);
 }
 
 struct communicator *communicator_open(struct device *device, const struct communicator_name *name, uint32_t ranks,
@@ -31,7 +31,7 @@ struct communicator *communicator_open(struct device *device, const struct commu
         return NULL;
     }
     *communicator = (struct communicator){ .device = device, .ranks = ranks, .rank = rank };
-    if (!device->functions->communicators->open(communicator, name, error)) {
+    if (!device->communicators->open(communicator, name, error)) {
         free(communicator);
         return NULL;
     }
@@ -42,18 +42,18 @@ void communicator_close(struct communicator *communicator)
 {
     if (!communicator)
         return;
-    communicator->device->functions->communicators->close(communicator);
+    communicator->device->communicators->close(communicator);
     free(communicator);
 }
 
 bool communicator_is_ready(struct communicator *communicator, bool *ready, struct error *error)
 {
-    return communicator->device->functions->communicators->is_ready(communicator, ready, error);
+    return communicator->device->communicators->is_ready(communicator, ready, error);
 }
 
 bool communicator_register(struct communicator *communicator, void *memory, uint64_t bytes, struct error *error)
 {
-    const struct communicator_functions *functions = communicator->device->functions->communicators;
+    const struct communicator_functions *functions = communicator->device->communicators;
     return bytes == 0 || !functions->enroll || functions->enroll(communicator, memory, bytes, error);
 }
 
@@ -61,12 +61,12 @@ void communicator_exchange(struct communicator *communicator, struct queue *queu
                            size_t count)
 {
     if (count > 0 && queue_is_well(queue))
-        communicator->device->functions->communicators->exchange(communicator, queue, ends, count);
+        communicator->device->communicators->exchange(communicator, queue, ends, count);
 }
 
 bool communicator_abort(struct communicator *communicator, uint64_t limit_ns)
 {
-    const bool is_ended = communicator->device->functions->communicators->abort(communicator, limit_ns);
+    const bool is_ended = communicator->device->communicators->abort(communicator, limit_ns);
     if (!is_ended)
         device_get_stuck(communicator->device);
     return is_ended;

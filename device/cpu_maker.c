@@ -9,6 +9,7 @@
 #include "common/clock.h"
 #include "common/number.h"
 #include "device/cpu_queued.h"
+#include "device/plugin.h"
 
 enum { ALIGNMENT = 256 };
 
@@ -38,7 +39,7 @@ static bool processor_has(const struct instruction_set *set)
 // What the words behind "cpu:" ask for.
 struct wishes {
     const struct instruction_set *set;  // NULL: the best
-    bool queued, bf16, graphs;
+    bool queued, bf16, graphs, mpi;
     uint64_t link_rate;
 };
 
@@ -69,6 +70,8 @@ static bool take_word(struct wishes *wishes, const char *word, size_t length, st
         return wishes->bf16 = true;
     if (is_word(word, length, "graphs"))
         return wishes->graphs = true;
+    if (is_word(word, length, "mpi"))
+        return wishes->mpi = true;
     if (strncmp(word, link_word, strlen(link_word)) == 0)
         return take_rate(wishes, word + strlen(link_word), length - strlen(link_word), error);
     for (size_t i = 0; i < sizeof instruction_sets / sizeof instruction_sets[0]; i++) {
@@ -80,7 +83,7 @@ static bool take_word(struct wishes *wishes, const char *word, size_t length, st
             || error_set(error, "this processor has no %s (plain cpu takes the best it has)", set->name);
     }
     return error_set(error, "there is no device cpu:%.*s (cpu:baseline, cpu:avx2, cpu:avx512, cpu:bf16, cpu:queued,"
-                     " cpu:queued,graphs and cpu:link=2GB/s are)", (int)length, word);
+                     " cpu:queued,mpi, cpu:queued,graphs and cpu:link=2GB/s are)", (int)length, word);
 }
 
 // Words with commas between them.
@@ -96,6 +99,9 @@ static bool read_wishes(const char *detail, struct wishes *wishes, struct error 
     for (size_t i = 0; !wishes->set; i++)
         if (processor_has(&instruction_sets[i]))
             wishes->set = &instruction_sets[i];
+    if (wishes->mpi && !wishes->queued)
+        return error_set(error, "device cpu:%s does each thing at once, and waits for no message (cpu:queued,mpi sends "
+                         "and receives by MPI)", detail);
     return wishes->queued || !wishes->graphs
         || error_set(error, "device cpu:%s has nothing to replay: it does each thing at once (cpu:queued,graphs records)",
                      detail);
@@ -119,18 +125,27 @@ static void processor_name(char *name, size_t size)
     fclose(file);
 }
 
+// Its communicators are those of weir-mpi.so, which reach other machines.
+static bool take_mpi(struct device *device, struct error *error)
+{
+    const struct plugin *plugin = plugin_open_mpi(error);
+    device->communicators = plugin ? plugin->communicators : NULL;
+    return plugin != NULL;
+}
+
 static bool cpu_open(struct device *device, const char *detail, struct error *error)
 {
     struct wishes wishes;
-    if (!read_wishes(detail, &wishes, error))
+    if (!read_wishes(detail, &wishes, error) || (wishes.mpi && !take_mpi(device, error)))
         return false;
     struct cpu *cpu = calloc(1, sizeof *cpu);
     if (!cpu)
         return error_no_memory(error, "a device");
     char name[sizeof device->description - 40];
     processor_name(name, sizeof name);
-    snprintf(device->description, sizeof device->description, "%s, %s%s%s%s", name, wishes.set->name,
-             wishes.bf16 ? ", bf16" : "", wishes.queued ? ", queued" : "", wishes.graphs ? ", graphs" : "");
+    snprintf(device->description, sizeof device->description, "%s, %s%s%s%s%s", name, wishes.set->name,
+             wishes.bf16 ? ", bf16" : "", wishes.queued ? ", queued" : "", wishes.graphs ? ", graphs" : "",
+             wishes.mpi ? ", mpi" : "");
     snprintf(device->host, sizeof device->host, "cpu:%s%s", wishes.set->name, wishes.bf16 ? ",bf16" : "");
     cpu->float_kernels = wishes.set->kernels;
     cpu->link_rate = wishes.link_rate;

@@ -81,3 +81,26 @@ bool device_name_on_machine(const char *names, bool are_several, uint32_t local_
         return write_gpu(name, local_rank, words, error);
     return write_name(name, names, (int)strlen(names), "", error);
 }
+
+static bool has_word(const char *words, const char *wanted)
+{
+    const size_t length = strlen(wanted);
+    for (const char *word = words; word; word = strchr(word, ',') ? strchr(word, ',') + 1 : NULL)
+        if (strncmp(word, wanted, length) == 0 && (word[length] == ',' || word[length] == '\0'))
+            return true;
+    return false;
+}
+
+bool device_name_between_machines(char name[DEVICE_NAME_SIZE], bool are_several, bool *is_mpi, struct error *error)
+{
+    const size_t length = strcspn(name, ":");
+    const char *words = name[length] ? name + length + 1 : "";
+    const bool is_queued_cpu = length == strlen("cpu") && memcmp(name, "cpu", length) == 0
+                            && has_word(words, "queued");
+    char own[DEVICE_NAME_SIZE];
+    *is_mpi = is_queued_cpu && (are_several || has_word(words, "mpi"));
+    if (!*is_mpi || has_word(words, "mpi"))
+        return true;
+    memcpy(own, name, sizeof own);
+    return write_name(name, own, (int)strlen(own), ",mpi", error);
+}

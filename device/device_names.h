@@ -24,4 +24,8 @@ bool device_name_of(const char *names, uint32_t n, char name[DEVICE_NAME_SIZE], 
 bool device_name_on_machine(const char *names, bool are_several, uint32_t local_rank, char name[DEVICE_NAME_SIZE],
                             struct error *error);
 
+// The same of a process whose peers are on other machines: "cpu:queued" is "cpu:queued,mpi". *is_mpi: messages are sent
+// by MPI.
+bool device_name_between_machines(char name[DEVICE_NAME_SIZE], bool are_several, bool *is_mpi, struct error *error);
+
 #endif

@@ -31,6 +31,7 @@ struct device {
     bool runs_ahead;
     bool records;
     void *own;  // the maker's
+    const struct communicator_functions *communicators;  // those of its functions, where open() sets no others
     atomic_bool is_stuck;
     pthread_mutex_t lock;  // guards what follows: queues of many threads share a device
     struct block *blocks;

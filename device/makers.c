@@ -72,6 +72,8 @@ struct device *device_open(const char *name, struct error *error)
         free(device);
         return NULL;
     }
+    if (!device->communicators)
+        device->communicators = device->functions->communicators;
     return device;
 }
 

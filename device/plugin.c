@@ -72,11 +72,9 @@ static const struct plugin *ask(void *object, const char *name)
     return found ? tell() : NULL;
 }
 
-const struct plugin *plugin_open(const char *name, struct error *error)
+// The shared object at `path`, which is weir-NAME.so or does as much.
+static const struct plugin *open_at(const char *path, const char *name, struct error *error)
 {
-    char path[PATH_MAX];
-    if (!find(path, name, error))
-        return NULL;
     // Never closed: CUDA's libraries have threads and exit handlers of their own.
     void *object = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (!object) {
@@ -95,4 +93,19 @@ const struct plugin *plugin_open(const char *name, struct error *error)
     else
         return plugin;
     return NULL;
+}
+
+const struct plugin *plugin_open(const char *name, struct error *error)
+{
+    char path[PATH_MAX];
+    return find(path, name, error) ? open_at(path, name, error) : NULL;
+}
+
+const struct plugin *plugin_open_mpi(struct error *error)
+{
+    const char *of_launcher = getenv("OMPI_COMM_WORLD_RANK") ? "mpi-openmpi" : getenv("PMI_RANK") ? "mpi-mpich" : NULL;
+    char path[PATH_MAX];
+    if (of_launcher && find(path, of_launcher, &(struct error){ 0 }))
+        return open_at(path, "mpi", error);
+    return plugin_open("mpi", error);
 }

@@ -18,6 +18,7 @@
 
 #include "common/error.h"
 
+struct communicator_functions;
 struct device_functions;
 
 // Of a launcher's processes.
@@ -32,11 +33,17 @@ struct plugin {
     const char *boundary;  // the hash, at these places in every version
     const struct device_functions *device;        // of weir-cuda.so
     const struct process_functions *processes;    // of weir-mpi.so
+    // Of weir-mpi.so, between processes that have been told something; for devices whose memory is the host's.
+    const struct communicator_functions *communicators;
 };
 
 // Opens weir-NAME.so. It is looked for in the folder $WEIR_PLUGINS if that is set, else in weir/, ./, ../lib/weir/ and
 // ../lib/ of the folders that hold this library and the running program. Stays open until the process ends. NULL with
 // a sentence that says what to install where it is missing, cannot be opened, or is of another build.
 const struct plugin *plugin_open(const char *name, struct error *error);
+
+// weir-mpi.so, which is of one MPI; where weir-mpi-openmpi.so or weir-mpi-mpich.so is there, too, and that one's
+// launcher has started this process, that.
+const struct plugin *plugin_open_mpi(struct error *error);
 
 #endif

@@ -1,10 +1,18 @@
 #include "runtime/rank_places.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
+#include "common/clock.h"
+#include "common/number.h"
+#include "device/plugin.h"
 #include "runtime/processes/control.h"
 #include "runtime/thread_group.h"
+
+enum { USUAL_SECONDS = 300 };
 
 struct member {
     struct place place;
@@ -23,11 +31,74 @@ struct places {
     struct member members[];
 };
 
+const char *places_usual_device(uint32_t processes)
+{
+    return processes > 1 ? "cpu:queued" : "cpu";
+}
+
 static uint32_t ranks_wanted(const struct places_request *request, const struct launch *launch)
 {
     if (request->ranks > 0)
         return request->ranks;
     return launch->ranks > 1 ? launch->ranks : device_name_count(request->device, 1);
+}
+
+// What tells a machine from others: containers of one can have the same boot, and machines the same name.
+struct machine {
+    char host[64], boot[40];
+    char device[DEVICE_NAME_SIZE];  // as the rank there has named it
+};
+
+static struct machine this_machine(const char *device)
+{
+    struct machine own = { 0 };
+    snprintf(own.device, sizeof own.device, "%s", device);
+    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "r");
+    gethostname(own.host, sizeof own.host - 1);
+    if (!file)
+        return own;
+    own.boot[fread(own.boot, 1, sizeof own.boot - 1, file)] = '\0';
+    fclose(file);
+    return own;
+}
+
+// *are_alike: the devices, which nobody has compared yet.
+static bool are_on_several(const struct place *place, bool *are, bool *are_alike, struct error *error)
+{
+    const struct process_group *group = place->group;
+    const struct machine own = this_machine(place->device);
+    struct machine *all = calloc(group->ranks, sizeof *all);
+    const bool good = (all || error_no_memory(error, "the machines of a run"))
+                   && group->all_gather(group->self, &own, sizeof own, all, error);
+    *are = false;
+    *are_alike = true;
+    for (uint32_t rank = 1; good && rank < group->ranks; rank++) {
+        *are |= memcmp(&all[rank], &all[0], offsetof(struct machine, device)) != 0;
+        *are_alike &= strcmp(all[rank].device, all[0].device) == 0;
+    }
+    free(all);
+    return good;
+}
+
+// MPI, where messages go by it, also if ranks have met by other means.
+static bool start_mpi(const struct launch *launch, uint64_t deadline_ns, struct error *error)
+{
+    const struct plugin *plugin = plugin_open_mpi(error);
+    return plugin && plugin->processes->tell(launch->rank, launch->ranks, NULL, 0,
+                                             add_clamped(clock_now_ns(), deadline_ns), error);
+}
+
+static bool find_way(struct place *place, const struct places_request *request, const struct launch *launch,
+                     struct error *error)
+{
+    bool are_several, are_alike, is_mpi;
+    const uint64_t deadline_ns = request->deadline_ns ? request->deadline_ns : USUAL_SECONDS * (uint64_t)1000000000;
+    const bool good = are_on_several(place, &are_several, &are_alike, error)
+                   && device_name_between_machines(place->device, are_several, &is_mpi, error)
+                   && (!is_mpi || !are_alike || start_mpi(launch, deadline_ns, error));
+    if (!good)
+        place->group->abandon(place->group->self, error);
+    return good;
 }
 
 static bool meet(struct places *places, const struct places_request *request, const struct launch *launch,
@@ -45,7 +116,7 @@ static bool meet(struct places *places, const struct places_request *request, co
     struct member *member = &places->members[0];
     member->group = control_group(places->control);
     member->place.group = &member->group;
-    return true;
+    return find_way(&member->place, request, launch, error);
 }
 
 static bool open_devices(struct places *places, const struct places_request *request, struct error *error)

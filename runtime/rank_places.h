@@ -30,6 +30,9 @@ struct places_request {
     void *self;
 };
 
+// Where nobody names one: the processor, with queues where messages go to other processes.
+const char *places_usual_device(uint32_t processes);
+
 struct places;
 
 // `launch` is of this process (launched.h). With several processes, returns when all have met.

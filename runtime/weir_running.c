@@ -58,9 +58,7 @@ struct session_settings running_settings(const struct plan *plan, const struct w
 
 const char *running_device(const struct weir_running *running, uint32_t processes)
 {
-    if (running->device)
-        return running->device;
-    return processes > 1 ? "cpu:queued" : "cpu";
+    return running->device ? running->device : places_usual_device(processes);
 }
 
 bool running_agrees(const struct weir_runtime *runtime, const struct process_group *group, struct error *error)

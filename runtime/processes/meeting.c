@@ -41,7 +41,7 @@ bool meet(const struct meeting *meeting, struct error *error)
     struct error missing = { 0 };
     if (launch->ranks == 1)
         return true;
-    const struct plugin *plugin = launch->is_open ? plugin_open("mpi", &missing) : NULL;
+    const struct plugin *plugin = launch->is_open ? plugin_open_mpi(&missing) : NULL;
     const struct process_functions *mpi = plugin ? plugin->processes : NULL;
     if (!mpi && !launch->file[0] && !launch->address[0])
         return lacks_place(launch, &missing, error);

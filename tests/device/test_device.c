@@ -41,10 +41,10 @@ static struct name_row {
     { "an unknown device is refused", "abacus", "there is no device abacus (the devices are: cpu and cuda)" },
     { "the beginning of a name is not the name", "cp", "there is no device cp (the devices are: cpu and cuda)" },
     { "an unknown instruction set is refused", "cpu:mmx",
-      "there is no device cpu:mmx (cpu:baseline, cpu:avx2, cpu:avx512, cpu:bf16, cpu:queued, cpu:queued,graphs "
-      "and cpu:link=2GB/s are)" },
+      "there is no device cpu:mmx (cpu:baseline, cpu:avx2, cpu:avx512, cpu:bf16, cpu:queued, cpu:queued,mpi, "
+      "cpu:queued,graphs and cpu:link=2GB/s are)" },
     { "an empty word is refused", "cpu:queued,", "there is no device cpu: (cpu:baseline, cpu:avx2, cpu:avx512, "
-      "cpu:bf16, cpu:queued, cpu:queued,graphs and cpu:link=2GB/s are)" },
+      "cpu:bf16, cpu:queued, cpu:queued,mpi, cpu:queued,graphs and cpu:link=2GB/s are)" },
     { "a link without a rate is refused", "cpu:queued,link=2GB", "there is no device cpu:link=2GB (behind \"link=\" "
       "stands the rate to and from its host, such as cpu:link=2GB/s)" },
 };
@@ -300,7 +300,7 @@ static void a_device_whose_messages_cannot_be_ended_is_stuck(void **state)
     (void)state;
     const struct communicator_functions communicators = { .abort = ends_never };
     const struct device_functions functions = { .communicators = &communicators };
-    struct device device = { .functions = &functions };
+    struct device device = { .functions = &functions, .communicators = &communicators };
     struct communicator communicator = { .device = &device, .ranks = 2 };
     assert_false(device_is_stuck(&device));
     assert_false(communicator_abort(&communicator, 1));

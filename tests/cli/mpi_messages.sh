@@ -1,0 +1,76 @@
+# Messages by MPI, which carries them between machines, and here between processes of one: the bits of a sequential run,
+# and whoever is killed is named. By each MPI that is here: they must say the same.
+case $WEIR_BUILD in *asan* | *tsan*)
+    echo '# skip: MPI itself leaks and races in the eyes of the sanitizers'
+    exit 77 ;;
+esac
+if [ ! -e "$WEIR_BUILD/lib/weir-mpi.so" ] || ! command -v mpirun >/dev/null; then
+    echo '# skip: weir-mpi.so is not built here (scons mpi=yes says what it lacks), or there is no mpirun'
+    exit 77
+fi
+unset WEIR_PLUGINS  # it is found without
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+model="gpt-nano,tied,width=16,blocks=3,heads=2,sequence=8,micro_batch=2"
+weir profile "$model" -o profile.json >/dev/null 2>&1
+plan() {  # PLAN DEVICES SCHEDULE OPTIONS..
+    weir price profile.json --cluster "$2 devices, 1GiB, 10GB/s 1us" --schedule $3 --micro-batches 8 --tied apart -o $1 \
+        "${@:4}" >/dev/null 2>&1
+}
+for schedule in gpipe 1f1b zb-h1; do
+    plan $schedule.json 2 $schedule --cuts "[4,4]"
+done
+for schedule in chimera interleaved zb-v; do
+    weir partition profile.json --cluster "2 devices, 1GiB, 10GB/s 1us" --schedule $schedule --micro-batches 8 \
+        --tied apart -o $schedule.json >/dev/null 2>&1
+done
+plan replicas.json 3 1f1b --cuts "[4,4]" --replicas 2,1
+
+by() {  # MPIRUN
+    local plan
+    rm -f err.txt
+    for plan in gpipe 1f1b zb-h1 chimera interleaved zb-v; do
+        echo "$plan: $($1 -n 2 weir verify $plan.json --device cpu:queued,mpi 2>>err.txt | tail -n 1)"
+    done
+    echo "two copies of a stage: $($1 -n 3 weir verify replicas.json --device cpu:queued,mpi 2>>err.txt | tail -n 1)"
+    echo "clipped: $($1 -n 2 weir verify 1f1b.json --clip 0.5 --device cpu:queued,mpi 2>>err.txt | tail -n 1)"
+    grep -c '^messages by [OM][A-Za-z ]* [0-9.]*: ' err.txt
+    $1 -n 2 weir train "$model" --plan 1f1b.json --data /usr/share/common-licenses --steps 4 --device cpu:queued,mpi \
+        >train.txt 2>err.txt
+    echo "trained: exit $?, $(grep -c '^step' train.txt) steps"
+    awk '/peak bytes/ && $5 != $6 { print "peak differs: " $0; bad = 1 } /peak bytes/ { n++ }
+         END { print n - bad " peaks agree" }' train.txt
+    # Killed in the middle. Launchers kill all as soon as one is killed, so this one's death is kept from them for a
+    # while; and Open MPI's sometimes does not end when all of its processes have.
+    (
+        timeout -s KILL 40 $1 -n 2 sh -c 'weir train "$1" --plan 1f1b.json --data /usr/share/common-licenses --steps 1000000 \
+                --device cpu:queued,mpi &
+            echo $! >process${PMI_RANK-}${OMPI_COMM_WORLD_RANK-}
+            wait $! || { sleep 3; exit 3; }' - "$model" >killed.txt 2>killed.err &
+        started=$!
+        for ((tries = 0; tries < 300; tries++)); do
+            grep -q '^step' killed.txt && break
+            sleep 0.1
+        done
+        kill -9 $(cat process1)
+        wait $started
+        echo "killed: exit $([ $? -gt 0 ] && echo not 0)"
+    ) 2>/dev/null
+    sed -n 's/process [0-9]* on [^)]*)/process N on HOST)/; s/.*\(rank 1 (process.*\)/\1/p' killed.err | head -n 1
+}
+by mpirun | tee first.txt
+for other in openmpi mpich; do
+    [ -e "$WEIR_BUILD/lib/weir-mpi-$other.so" ] && command -v mpirun.$other >/dev/null || continue
+    by mpirun.$other >other.txt
+    diff first.txt other.txt
+done
+
+echo "# what cannot be"
+weir verify 1f1b.json --device cpu:mpi 2>&1 || echo "exit $?"
+weir verify 1f1b.json --device cpu:queued,mpi,cpu:queued,mpi 2>&1 | tail -n 1
+WEIR_PLUGINS=none weir verify 1f1b.json --device cpu:queued,mpi 2>&1 || echo "exit $?"
+for rank in 0 1; do
+    WEIR_RANK=$rank WEIR_RANKS=2 WEIR_RENDEZVOUS=$PWD/meet \
+        weir verify 1f1b.json --device cpu:queued,mpi >rank$rank.txt 2>&1 &
+done
+wait
+cat rank0.txt
