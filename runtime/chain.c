@@ -196,15 +196,16 @@ static bool check_splits(const struct chain *chain, struct error *error)
 
 // Sizes and places of all that the stage has.
 static bool measure_stage(struct chain *chain, const struct weir_layer *layers, size_t layer_count,
-                          const struct segment *recompute, const struct holding *holding, struct error *error)
+                          const struct segment *recompute, const struct holding *holding, uint32_t replicas,
+                          struct error *error)
 {
     const char *dtype = chain->number_bytes < sizeof(float) ? "bf16" : "fp32";
     struct profile *profile = chain_profile(layers, layer_count, dtype, error);
     bool good = profile && chain_find_copies(chain, layers, profile, error)
              && chain_check_together(chain, holding, error);
     if (good) {
-        chain->stage.bytes =
-            stage_bytes_of(profile, chain->first, chain->end, recompute, chain->segment_count, holding);
+        chain->stage.bytes = stage_bytes_at(profile, chain->first, chain->end, recompute, chain->segment_count,
+                                            holding, replicas);
         chain->window = chain->stage.bytes.streams ? holding->window : 0;
         chain_find_tied(chain);
         lay_out(chain);
@@ -216,7 +217,7 @@ static bool measure_stage(struct chain *chain, const struct weir_layer *layers, 
 
 struct chain *chain_create(const struct weir_layer *layers, size_t layer_count, uint32_t first, uint32_t end,
                            const struct segment *recompute, size_t recompute_count, uint32_t splits,
-                           const struct holding *holding, struct error *error)
+                           const struct holding *holding, uint32_t replicas, struct error *error)
 {
     assert(first <= end && end <= layer_count);
     struct chain *chain = calloc(1, sizeof *chain + (end - first) * sizeof chain->links[0]);
@@ -246,9 +247,10 @@ struct chain *chain_create(const struct weir_layer *layers, size_t layer_count, 
     chain->stage.warms_up = true;
     chain->stage.takes_splits = splits > 1;
     chain->stage.self = chain;
+    chain->stage.shard = holding->shard;
     if (!check_numbers(chain, error) || !check_splits(chain, error)
-        || !measure_stage(chain, layers, layer_count, recompute, holding, error) || !chain_collect_exempt(chain, error)
-        || !chain_collect_parts(chain, layers, error)) {
+        || !measure_stage(chain, layers, layer_count, recompute, holding, replicas, error)
+        || !chain_collect_exempt(chain, error) || !chain_collect_parts(chain, layers, error)) {
         chain_free(chain);
         return NULL;
     }

@@ -27,11 +27,11 @@ struct profile *chain_profile(const struct weir_layer *layers, size_t layer_coun
 bool chain_note_layers(const struct weir_layer *layers, size_t layer_count, struct profile *profile,
                        struct error *error);
 
-// Layers [first, end) of the model as a stage, which gets its sequences in so many splits. The layers are borrowed until
-// chain_free(), the segments are copied.
+// Layers [first, end) of the model as a stage that so many replicas hold, and which gets its sequences in so many
+// splits. The layers are borrowed until chain_free(), the segments are copied.
 struct chain *chain_create(const struct weir_layer *layers, size_t layer_count, uint32_t first, uint32_t end,
                            const struct segment *recompute, size_t recompute_count, uint32_t splits,
-                           const struct holding *holding, struct error *error);
+                           const struct holding *holding, uint32_t replicas, struct error *error);
 void chain_free(struct chain *chain);
 
 // The stage, which lives as long as the chain.

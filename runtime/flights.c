@@ -184,6 +184,7 @@ bool flights_open(struct flights *flights, const struct schedule *schedule, cons
                   uint32_t rank, const struct stage *stages, struct slab *slab, struct error *error)
 {
     *flights = (struct flights){ .schedule = schedule, .rank = rank };
+    const size_t number_bytes = precision_bytes(device_precision(slab->device));
     flights->locals = calloc(schedule->stages, sizeof *flights->locals);
     flights->by_stage = calloc(schedule->stages, sizeof *flights->by_stage);
     if (!flights->locals || !flights->by_stage)
@@ -195,7 +196,9 @@ bool flights_open(struct flights *flights, const struct schedule *schedule, cons
         const uint32_t l = flights->local_count++;
         flights->by_stage[s] = &flights->locals[l];
         flights->locals[l].copy = copy;
-        if (!local_open(&flights->locals[l], &stages[s], &slab->stages[l], parts_of(schedule), error))
+        if (!local_open(&flights->locals[l], &stages[s], &slab->stages[l], parts_of(schedule), error)
+            || !share_open(&flights->locals[l].own, &stages[s], slab->stages[l].bytes.weights / number_bytes, copy,
+                           placement_copies(placement, s), error))
             return false;
     }
     return collect_incoming(flights, &schedule->lists[rank], error);
@@ -211,6 +214,7 @@ void flights_close(struct flights *flights)
         free(local->incoming[0].receives);
         free(local->incoming[1].receives);
         weight_ring_close(&local->ring);
+        share_close(&local->own);
     }
     free(flights->locals);
     free(flights->by_stage);

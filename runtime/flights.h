@@ -10,6 +10,7 @@
 
 #include "partitioner/plan/placement.h"
 #include "runtime/channels.h"
+#include "runtime/shares.h"
 #include "runtime/slab.h"
 #include "runtime/transport.h"
 #include "runtime/weight_ring.h"
@@ -45,8 +46,9 @@ struct local {
     struct slab_stage *memory;
     struct weight_ring ring;
     uint32_t copy;                 // which one of the stage this is
+    struct share own;              // what of its weights is updated here
     uint32_t brought;              // gradients added since the last STEP
-    bool is_step_due;              // which waits for the gradients of stages that share its weights
+    bool is_step_due;              // which is made behind the list, with other stages or replicas
     struct flight *flights;        // by part_place()
     struct outgoing *outgoing[2];  // by direction, then slot
     struct incoming incoming[2];   // RECV_F, RECV_B

@@ -356,7 +356,7 @@ static bool run_list(struct interpreter *in, struct error *error)
             return false;
         at += group.size;
     }
-    return do_tied_steps(in, error);
+    return do_due_steps(in, error);
 }
 
 bool interpreter_run(struct interpreter *in, uint64_t step, struct error *error)
@@ -400,6 +400,31 @@ static bool can_do(const struct interpreter_needs *needs, struct group group, st
                      group.size, action_format(*group.at, name), MOST_JOINED);
 }
 
+static bool shares(const struct interpreter_needs *needs, uint32_t stage)
+{
+    return needs->stages[stage].shard != SHARD_NONE
+        && placement_copies(needs->weight_plan->placement, stage) > 1;
+}
+
+// Replicas that share states meet at a STEP as they do at a REDUCE: behind the list, or, where the list goes on with
+// the new weights, where they have just met.
+static bool can_share(const struct interpreter_needs *needs, const struct action *at, struct error *error)
+{
+    const struct action *before = at > needs->schedule->lists[needs->rank].at ? at - 1 : NULL;
+    char name[ACTION_SIZE];
+    if (at->kind != ACTION_STEP || !shares(needs, at->stage))
+        return true;
+    if (needs->optimizer->own)
+        return error_set(error, "replicas share what the optimizer of stage %u keeps, and one of one's own is given"
+                         " whole layers: plan without sharding", (unsigned)at->stage);
+    if (needs->schedule->weights == WEIGHTS_FLUSH
+        || (before && before->kind == ACTION_REDUCE && before->stage == at->stage))
+        return true;
+    return error_set(error, "rank %u: %s: replicas share the optimizer's state, so that the REDUCE must stand right"
+                     " before it; reorder the schedule, or plan without sharding", needs->rank,
+                     action_format(*at, name));
+}
+
 static bool can_run(const struct interpreter_needs *needs, struct error *error)
 {
     const struct schedule *schedule = needs->schedule;
@@ -412,7 +437,7 @@ static bool can_run(const struct interpreter_needs *needs, struct error *error)
     const struct action_list *list = &schedule->lists[needs->rank];
     const struct action *end = list_end(list);
     for (const struct action *at = list->at; at < end; at += group_size(at, end))
-        if (!can_do(needs, (struct group){ at, group_size(at, end) }, error))
+        if (!can_do(needs, (struct group){ at, group_size(at, end) }, error) || !can_share(needs, at, error))
             return false;
     return true;
 }
@@ -432,7 +457,8 @@ struct interpreter *interpreter_create(const struct interpreter_needs *needs, st
                       needs->slab, error)
         || !clipping_open(&in->clipping, queue_device(needs->queue), needs->stages, needs->schedule->stages,
                           needs->optimizer->clip, error)
-        || !host_updates_open(&in->host_updates, needs->queue, needs->slab, needs->optimizer, error)) {
+        || !host_updates_open(&in->host_updates, needs->queue, needs->slab, needs->optimizer, error)
+        || !(in->updated = event_create(queue_device(needs->queue), error))) {
         interpreter_free(in);
         return NULL;
     }
@@ -447,18 +473,21 @@ void interpreter_free(struct interpreter *in)
     replays_close(&in->replays);
     clipping_close(&in->clipping);
     host_updates_close(&in->host_updates);
+    event_free(in->updated);
     free(in);
 }
 
 // From its first weights.
-static void begin_optimizer(const struct interpreter *in, const struct slab_stage *memory, const void *weights)
+static void begin_optimizer(const struct interpreter *in, const struct local *local, const void *weights)
 {
     const struct interpreter_needs *needs = &in->needs;
-    const uint64_t count = memory->bytes.weights / precision_bytes(device_precision(queue_device(needs->queue)));
+    const struct slab_stage *memory = local->memory;
+    const enum precision precision = device_precision(queue_device(needs->queue));
     if (is_updated_on_host(memory))
-        host_updates_begin(&in->host_updates, needs->queue, needs->optimizer, memory, weights, count);
+        host_updates_begin(&in->host_updates, needs->queue, needs->optimizer, memory, weights, local->own.count);
     else
-        optimizer_begin(needs->optimizer, needs->queue, weights, memory->optimizer, count);
+        optimizer_begin(needs->optimizer, needs->queue, values_at(weights, precision, local->own.first),
+                        memory->optimizer, local->own.count);
 }
 
 static bool initialize(struct interpreter *in, struct error *error)
@@ -473,7 +502,7 @@ static bool initialize(struct interpreter *in, struct error *error)
         void *weights = row_at(&local->memory->weights, local->ring.newest);
         if (weights && !local->does->functions->initialize(local->does->self, in->needs.queue, weights, error))
             return error_at(error, "rank %u", in->needs.rank);
-        begin_optimizer(in, local->memory, weights);
+        begin_optimizer(in, local, weights);
     }
     return await_device(in, error);
 }
@@ -493,11 +522,9 @@ void *interpreter_state(const struct interpreter *in, uint32_t stage, uint32_t p
 {
     const struct local *local = in->flights.by_stage[stage];
     assert(local);
-    const uint64_t size = precision_bytes(device_precision(queue_device(in->needs.queue)));
-    const uint64_t count = local->memory->bytes.weights / size;
     const struct slab_stage *memory = local->memory;
     float *state = is_updated_on_host(memory) ? memory->on_host.optimizer : memory->optimizer;
-    return part == 0 ? row_at(&memory->weights, local->ring.newest) : state + (part - 1) * count;
+    return part == 0 ? row_at(&memory->weights, local->ring.newest) : state + (part - 1) * local->own.count;
 }
 
 void *interpreter_host_weights(const struct interpreter *in, uint32_t stage)

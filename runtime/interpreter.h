@@ -10,8 +10,9 @@
 // Actions in brackets are begun together, once all that they need is there, and done
 // one after the other: a processor has no better way. REDUCE waits for the other
 // copies of its stage; a STEP of a stage that shares weights with others is made behind
-// the list, with theirs (ties.h), and so are all where gradients are clipped (clipping.h). None of this waits for computing: actions are given to the rank's
-// queue, which a device may do later, and what one needs of another queue it is ordered
+// the list, with theirs (ties.h), and so are all where gradients are clipped (clipping.h), and those of a stage whose
+// replicas update a share of the weights each and gather the others' (shares.h). None of this waits for computing:
+// actions are given to the rank's queue, which a device may do later, and what one needs of another queue it is ordered
 // behind by events (docs/decisions/043-events-by-slot.md); only at the end of the pass
 // does the rank wait for its queue. VALIDATE finds nothing to judge: where an update
 // needs something of other stages, it waits for it, so none is made too early
@@ -70,8 +71,8 @@ bool interpreter_run(struct interpreter *interpreter, uint64_t step, struct erro
 // The norm of all gradients of the last pass, before they were clipped; 0 where none are.
 double interpreter_gradient_norm(const struct interpreter *interpreter);
 
-// Of a stage of this rank, on the device or its host: part 0, its newest weights; the others, a float for each of them,
-// what the optimizer keeps (optimizer_copies() of them).
+// Of a stage of this rank, on the device or its host: part 0, its newest weights; the others, what the optimizer keeps
+// (optimizer_copies() of them), a float for each of the weights or of the rank's share of them (shares.h).
 void *interpreter_state(const struct interpreter *interpreter, uint32_t stage, uint32_t part);
 // The same weights on the host, which an update there reads; NULL: there are none.
 void *interpreter_host_weights(const struct interpreter *interpreter, uint32_t stage);

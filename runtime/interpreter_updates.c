@@ -32,7 +32,7 @@ static void optimize(struct interpreter *in, struct local *local, uint32_t next)
 {
     const struct slab_stage *memory = local->memory;
     const enum precision precision = device_precision(queue_device(in->needs.queue));
-    const struct optimizer_buffers buffers = {
+    const struct optimizer_buffers whole = {
         .next = row_at(&memory->weights, next),
         .weights = row_at(&memory->weights, local->ring.newest),
         .gradients = memory->gradients,
@@ -43,11 +43,12 @@ static void optimize(struct interpreter *in, struct local *local, uint32_t next)
         .parts = local->does->parts,
         .part_count = local->does->part_count,
     };
+    const struct optimizer_buffers buffers = share_buffers(&local->own, precision, whole);
     const uint64_t *before = in->needs.updates_before;
     const uint64_t seen = weight_ring_version(&local->ring, local->ring.newest)
                         + (before ? before[local->does - in->needs.stages] : 0);
     if (buffers.count > 0 && in->clipping.limit > 0)
-        clipping_clip(&in->clipping, in->needs.queue, memory->gradients, buffers.count);
+        clipping_clip(&in->clipping, in->needs.queue, (float *)memory->gradients + local->own.first, buffers.count);
     if (buffers.count > 0 && is_updated_on_host(memory))
         host_updates_make(&in->host_updates, in->needs.queue, in->needs.optimizer, seen + 1, memory, &buffers);
     else if (buffers.count > 0)
@@ -92,22 +93,6 @@ void warm_up_update(struct interpreter *in, struct local *local)
     optimize(in, local, local->ring.newest);
 }
 
-bool do_step(struct interpreter *in, struct action action, struct error *error)
-{
-    struct local *local = flights_local(&in->flights, action);
-    uint32_t next;
-    if (in->needs.ties && ties_have(in->needs.ties, action.stage)) {
-        local->is_step_due = true;
-        return true;
-    }
-    if (!begin_step(in, action, &next, error) || !stay_near(in, error))
-        return false;
-    const struct recording recording = begin_span(in, &action, 1);
-    event_record(recording.events.begin, in->needs.queue);
-    update(in, local, next);
-    return finish(in, &recording, error);
-}
-
 // Posts what this rank brings, and waits until all have come; the ticket's events say when it is added up.
 static bool add_with_others(struct interpreter *in, const struct reduction *reduction, struct action action,
                             struct event *after, struct error *error)
@@ -119,15 +104,68 @@ static bool add_with_others(struct interpreter *in, const struct reduction *redu
         && await(in, &in->reduction, action, error);
 }
 
+static bool is_tied(const struct interpreter *in, uint32_t stage)
+{
+    return in->needs.ties && ties_have(in->needs.ties, stage);
+}
+
+// To the share of the weights that was updated here, those of the other replicas.
+static bool gather_weights(struct interpreter *in, const struct local *local, struct action action,
+                           struct error *error)
+{
+    const uint32_t number_bytes = (uint32_t)precision_bytes(device_precision(queue_device(in->needs.queue)));
+    const struct reduction reduction = {
+        .kind = REDUCTION_GATHER,
+        .group = action.stage,
+        .numbers = row_at(&local->memory->weights, local->ring.newest),
+        .number_bytes = number_bytes,
+        .count = local->memory->bytes.weights / number_bytes,
+    };
+    if (local->own.copies == 1)
+        return true;
+    event_record(in->updated, in->needs.queue);
+    if (!add_with_others(in, &reduction, action, in->updated, error))
+        return false;
+    queue_behind(in, in->reduction.event);
+    return true;
+}
+
+static bool update_all(struct interpreter *in, struct local *local, struct action action, uint32_t next,
+                       const struct recording *recording, struct error *error)
+{
+    update(in, local, next);
+    return gather_weights(in, local, action, error) && finish(in, recording, error);
+}
+
+// Where replicas share states and the list ends with this, they wait for each other behind it: so no two ranks can, of
+// two stages in different orders.
+bool do_step(struct interpreter *in, struct action action, struct error *error)
+{
+    struct local *local = flights_local(&in->flights, action);
+    const bool shares = local->own.copies > 1 && in->needs.schedule->weights == WEIGHTS_FLUSH;
+    uint32_t next;
+    if (shares || is_tied(in, action.stage)) {
+        local->is_step_due = true;
+        return true;
+    }
+    if (!begin_step(in, action, &next, error) || !stay_near(in, error))
+        return false;
+    const struct recording recording = begin_span(in, &action, 1);
+    event_record(recording.events.begin, in->needs.queue);
+    return update_all(in, local, action, next, &recording, error);
+}
+
 // Adds up the gradients of all copies. With a flush each micro-batch's share of the
 // mean is in its loss already; otherwise every copy brings the gradient of a
-// micro-batch, and the update takes the mean of those there are.
+// micro-batch, and the update takes the mean of those there are. Who updates a share needs no more than that of the
+// sums, unless they go into norms of whole layers, or into those of other stages.
 bool do_reduce(struct interpreter *in, struct action action, struct error *error)
 {
     const struct interpreter_needs *needs = &in->needs;
     const struct local *local = flights_local(&in->flights, action);
     const uint32_t copies = placement_copies(needs->weight_plan->placement, action.stage);
     const struct reduction reduction = {
+        .kind = local->own.copies > 1 && !is_tied(in, action.stage) ? REDUCTION_SHARES : REDUCTION_WHOLE,
         .group = action.stage,
         .numbers = local->memory->gradients,
         .number_bytes = sizeof(float),
@@ -226,7 +264,7 @@ static bool add_all_tied(struct interpreter *in, struct recording *recording, st
     const struct ties *ties = in->needs.ties;
     const struct action action = step_of(in, next_due(in, NULL, NULL));
     const struct ticket *ticket = &in->reduction;
-    for (uint32_t t = 0; t < ties->count; t++) {
+    for (uint32_t t = 0; ties && t < ties->count; t++) {
         const bool takes_part = next_due(in, &ties->at[t], NULL), is_alone = ties->at[t].is_local;
         const bool are_norms = ties->have_norms && t + 1 == ties->count;
         if (are_norms && !add_norms(in, t, error))
@@ -249,7 +287,7 @@ static bool add_all_tied(struct interpreter *in, struct recording *recording, st
     return true;
 }
 
-bool do_tied_steps(struct interpreter *in, struct error *error)
+bool do_due_steps(struct interpreter *in, struct error *error)
 {
     struct recording recording = { 0 };
     struct local *local = next_due(in, NULL, NULL);
@@ -265,8 +303,7 @@ bool do_tied_steps(struct interpreter *in, struct error *error)
             recording = begin_span(in, &action, 1);
             event_record(recording.events.begin, in->needs.queue);
         }
-        update(in, local, next);
-        good = finish(in, &recording, error);
+        good = update_all(in, local, action, next, &recording, error);
         recording = (struct recording){ 0 };
     }
     if (in->clipping.limit > 0)

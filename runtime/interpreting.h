@@ -24,6 +24,7 @@ struct interpreter {
     size_t well;             // and as many are known to have been done well
     uint64_t looked_ns;      // of the processor, waiting in this pass for a queue that is far behind
     struct ticket reduction;
+    struct event *updated;   // when a share of the weights was, which others wait for
 };
 
 // Gives an action by itself to the queue, all that it needs being there; never as a replay.
@@ -84,8 +85,8 @@ bool take_outgoing(struct interpreter *in, struct action action, enum direction 
 bool do_send(struct interpreter *in, struct action action, struct error *error);
 bool do_receive(struct interpreter *in, struct action action, struct error *error);
 bool do_step(struct interpreter *in, struct action action, struct error *error);
-// Behind the list: STEPs that have waited for other stages' gradients.
-bool do_tied_steps(struct interpreter *in, struct error *error);
+// Behind the list: STEPs that have waited for other stages' gradients, or other replicas' shares.
+bool do_due_steps(struct interpreter *in, struct error *error);
 bool do_reduce(struct interpreter *in, struct action action, struct error *error);
 bool do_validate(struct interpreter *in, struct action action, struct error *error);
 

@@ -82,17 +82,21 @@ static bool make_stages(struct pipeline *pipeline, size_t layer_count, bool neve
     pipeline->stages = calloc(plan->stage_count, sizeof pipeline->stages[0]);
     if (!pipeline->chains || !pipeline->stages)
         return error_no_memory(error, "the stages of a plan");
-    for (size_t s = 0; s < plan->stage_count; s++) {
+    struct placement *placement = placement_read(pipeline->schedule, error);
+    bool good = placement != NULL;
+    for (uint32_t s = 0; good && s < plan->stage_count; s++) {
         const struct plan_stage *stage = &plan->stages[s];
         pipeline->chains[s] =
             chain_create(pipeline->layers, layer_count, stage->first, stage->end, stage->recompute,
-                         stage->recompute_count, pipeline->schedule->splits, &plan->holding, error);
-        if (!pipeline->chains[s])
-            return false;
-        pipeline->stages[s] = *chain_stage(pipeline->chains[s]);
+                         stage->recompute_count, pipeline->schedule->splits, &plan->holding,
+                         placement_copies(placement, s), error);
+        good = pipeline->chains[s] != NULL;
+        if (good)
+            pipeline->stages[s] = *chain_stage(pipeline->chains[s]);
         pipeline->stages[s].warms_up &= !never_warms_up;
     }
-    return true;
+    placement_free(placement);
+    return good;
 }
 
 static bool match_bytes(size_t stage, const char *where, uint64_t planned, uint64_t needed, bool flushes,
@@ -298,6 +302,14 @@ bool pipeline_has_first(const struct pipeline *pipeline, uint32_t layer)
     uint32_t copy = 0;
     const uint32_t stage = stage_with(pipeline, layer, &copy, &offset);
     return session_has(pipeline->session, stage, copy);
+}
+
+bool pipeline_is_shared(const struct pipeline *pipeline, uint32_t layer, uint32_t part)
+{
+    uint64_t offset;
+    uint32_t copy = 0;
+    const uint32_t stage = stage_with(pipeline, layer, &copy, &offset);
+    return session_is_shared(pipeline->session, stage, part);
 }
 
 static bool read_own_part(const struct pipeline *pipeline, uint32_t layer, uint32_t part, void *host,

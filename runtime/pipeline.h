@@ -62,6 +62,9 @@ uint32_t pipeline_parts(const struct pipeline *pipeline);  // 1 and more
 uint64_t pipeline_part_bytes(const struct pipeline *pipeline, uint32_t layer, uint32_t part);
 // Whether the first copy is on a rank of this process, and then into host memory; whether any is, and then to all here.
 bool pipeline_has_first(const struct pipeline *pipeline, uint32_t layer);
+// What replicas share of a part is with several ranks: all read it then, in the same order, those who have no use of it
+// with NULL.
+bool pipeline_is_shared(const struct pipeline *pipeline, uint32_t layer, uint32_t part);
 bool pipeline_read_part(const struct pipeline *pipeline, uint32_t layer, uint32_t part, void *host,
                         struct error *error);
 bool pipeline_has_any(const struct pipeline *pipeline, uint32_t layer);

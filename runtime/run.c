@@ -600,48 +600,110 @@ bool session_has(const struct session *session, uint32_t stage, uint32_t copy)
     return is_here(session, placement_rank(session->placement, stage, copy));
 }
 
-// Where a span begins on a rank, and its bytes.
-static void *find_state(const struct session *session, const struct state_span *span, uint32_t rank, uint64_t *bytes)
+bool session_is_shared(const struct session *session, uint32_t stage, uint32_t part)
 {
-    const uint64_t size = span->part == 0 ? precision_bytes(device_precision(session->device)) : sizeof(float);
+    return part > 0 && session->stages[stage].shard != SHARD_NONE && session_copies(session, stage) > 1;
+}
+
+// What of a part is one number's, and all numbers of it.
+static uint64_t number_bytes(const struct session *session, uint32_t part)
+{
+    return part == 0 ? precision_bytes(device_precision(session->device)) : sizeof(float);
+}
+
+static uint64_t number_count(const struct session *session, uint32_t stage)
+{
+    return session->stages[stage].bytes.weights / number_bytes(session, 0);
+}
+
+// A piece of a span that one copy has.
+struct state_piece {
+    uint64_t first, count;  // numbers, of all
+    uint64_t at;            // the first of them among those that the copy has
+};
+
+static struct state_piece piece_of(const struct session *session, const struct state_span *span, uint32_t copy)
+{
+    const uint32_t copies = session_copies(session, span->stage);
+    const uint64_t count = number_count(session, span->stage);
+    if (!session_is_shared(session, span->stage, span->part))
+        return (struct state_piece){ span->first, span->count, span->first };
+    const uint64_t own = share_first(count, copy, copies);
+    const uint64_t first = max_u64(span->first, own);
+    const uint64_t end = min_u64(span->first + span->count, share_first(count, copy + 1, copies));
+    return first < end ? (struct state_piece){ first, end - first, first - own } : (struct state_piece){ 0 };
+}
+
+static void *find_piece(const struct session *session, const struct state_span *span, const struct state_piece *piece,
+                        uint32_t rank)
+{
     char *state = interpreter_state(session->workers[rank].interpreter, span->stage, span->part);
-    *bytes = span->count * size;
-    return state + span->first * size;
+    return state + piece->at * number_bytes(session, span->part);
+}
+
+static bool read_piece(const struct session *session, const struct state_span *span, const struct state_piece *piece,
+                       uint32_t rank, void *host, struct error *error)
+{
+    struct queue *queue = session->workers[rank].queue;
+    queue_download(queue, host, find_piece(session, span, piece, rank),
+                   piece->count * number_bytes(session, span->part));
+    return queue_wait(queue, error);
+}
+
+// From each copy what it has: to all processes, since a group has no other way.
+static bool read_shared(struct session *session, const struct state_span *span, char *host, struct error *error)
+{
+    const struct process_group *group = session->settings.group;
+    const uint64_t size = number_bytes(session, span->part);
+    bool good = true;
+    for (uint32_t copy = 0; good && copy < session_copies(session, span->stage); copy++) {
+        const uint32_t rank = placement_rank(session->placement, span->stage, copy);
+        const struct state_piece piece = piece_of(session, span, copy);
+        char *to = host + (piece.first - span->first) * size;
+        if (piece.count == 0)
+            continue;
+        good = (!is_here(session, rank) || read_piece(session, span, &piece, rank, to, error))
+            && (!group || group->broadcast(group->self, rank, to, piece.count * size, error));
+    }
+    return good;
 }
 
 // Weights are there once more where the host updates them.
-static void write_state(const struct session *session, const struct state_span *span, uint32_t rank, const void *host)
+static void write_piece(const struct session *session, const struct state_span *span, const struct state_piece *piece,
+                        uint32_t rank, const void *host)
 {
     const struct worker *worker = &session->workers[rank];
-    uint64_t bytes;
-    char *state = find_state(session, span, rank, &bytes);
+    const uint64_t size = number_bytes(session, span->part);
     char *second = span->part == 0 ? interpreter_host_weights(worker->interpreter, span->stage) : NULL;
-    queue_upload(worker->queue, state, host, bytes);
+    queue_upload(worker->queue, find_piece(session, span, piece, rank), host, piece->count * size);
     if (second)
-        queue_upload(worker->queue, second + (state - (char *)interpreter_state(worker->interpreter, span->stage, 0)),
-                     host, bytes);
+        queue_upload(worker->queue, second + piece->at * size, host, piece->count * size);
 }
 
 bool session_read_state(struct session *session, const struct state_span *span, uint32_t copy, void *host,
                         struct error *error)
 {
-    const uint32_t rank = placement_rank(session->placement, span->stage, copy);
-    struct queue *queue = session->workers[rank].queue;
-    uint64_t bytes;
-    const void *state = find_state(session, span, rank, &bytes);
-    queue_download(queue, host, state, bytes);
-    return queue_wait(queue, error);
+    const struct state_piece piece = piece_of(session, span, copy);
+    if (!session_is_shared(session, span->stage, span->part))
+        return read_piece(session, span, &piece, placement_rank(session->placement, span->stage, copy), host, error);
+    char *room = host ? NULL : malloc(span->count * number_bytes(session, span->part) + 1);
+    const bool good = host || room ? read_shared(session, span, host ? host : room, error)
+                                   : error_no_memory(error, "what replicas share");
+    free(room);
+    return good;
 }
 
 bool session_write_state(struct session *session, const struct state_span *span, const void *host,
                          struct error *error)
 {
+    const uint64_t size = number_bytes(session, span->part);
     bool good = true;
     for (uint32_t copy = 0; good && copy < session_copies(session, span->stage); copy++) {
         const uint32_t rank = placement_rank(session->placement, span->stage, copy);
-        if (!is_here(session, rank))
+        const struct state_piece piece = piece_of(session, span, copy);
+        if (!is_here(session, rank) || piece.count == 0)
             continue;
-        write_state(session, span, rank, host);
+        write_piece(session, span, &piece, rank, (const char *)host + (piece.first - span->first) * size);
         good = queue_wait(session->workers[rank].queue, error);
     }
     return good;

@@ -91,7 +91,8 @@ struct stage_part {
 struct stage {
     const struct stage_functions *functions;
     void *self;
-    struct stage_bytes bytes;
+    struct stage_bytes bytes;  // of one replica
+    enum shard shard;          // what replicas share of its states
     const struct exempt *exempt;  // ascending and apart; borrowed
     size_t exempt_count;
     const struct shared *shared;  // ascending by key; borrowed

@@ -89,21 +89,27 @@ static uint32_t tied_peer(const struct whereabouts *whereabouts, const uint64_t 
     return rank;
 }
 
+// The first copy of the stage that has not come to the same action; itself when all have.
+static uint32_t late_copy(const struct whereabouts *whereabouts, const uint64_t *lines, uint32_t rank)
+{
+    const uint32_t stage = action_of(lines[rank]).stage;
+    for (uint32_t copy = 0; copy < placement_copies(whereabouts->placement, stage); copy++) {
+        const uint32_t other = placement_rank(whereabouts->placement, stage, copy);
+        if (lines[other] != lines[rank])
+            return other;
+    }
+    return rank;
+}
+
 // Whom a rank waits for: the other end of its message, or the first copy that has
 // not come to its REDUCE or STEP (itself when all have).
 static uint32_t peer_of(const struct whereabouts *whereabouts, const uint64_t *lines, uint32_t rank)
 {
     const struct action action = action_of(lines[rank]);
-    if (action.kind == ACTION_STEP)
-        return tied_peer(whereabouts, lines, rank);
-    if (action.kind != ACTION_REDUCE)
+    const uint32_t tied = action.kind == ACTION_STEP ? tied_peer(whereabouts, lines, rank) : rank;
+    if (action.kind != ACTION_REDUCE && action.kind != ACTION_STEP)
         return channel_peer(whereabouts->schedule, action);
-    for (uint32_t copy = 0; copy < placement_copies(whereabouts->placement, action.stage); copy++) {
-        const uint32_t other = placement_rank(whereabouts->placement, action.stage, copy);
-        if (lines[other] != lines[rank])
-            return other;
-    }
-    return rank;
+    return tied != rank ? tied : late_copy(whereabouts, lines, rank);
 }
 
 // The sentence from one look at all lines: each chain of who waits for whom is

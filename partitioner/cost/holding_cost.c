@@ -42,7 +42,7 @@ struct held_bytes holding_bytes(const struct holding *holding, uint32_t replicas
                                .gradients = holding_gradient_bytes(holding, states->weights),
                                .optimizer = states->optimizer };
     if (is_sharded(holding, replicas, SHARD_OPTIMIZER))
-        held.optimizer = share_of(held.optimizer, replicas);
+        held.optimizer = holding_state_share(holding, held.optimizer, replicas);
     if (is_sharded(holding, replicas, SHARD_GRADIENTS))
         held.gradients = share_of(held.gradients, replicas);
     if (is_sharded(holding, replicas, SHARD_WEIGHTS))
@@ -130,7 +130,8 @@ static void add_step(const struct holding *holding, const struct stage_place *pl
 {
     const bool shared = is_sharded(holding, place->replicas, SHARD_OPTIMIZER);
     const uint64_t weights = shared ? share_of(states->weights, place->replicas) : states->weights;
-    const uint64_t optimizer = shared ? share_of(states->optimizer, place->replicas) : states->optimizer;
+    const uint64_t optimizer = shared ? holding_state_share(holding, states->optimizer, place->replicas)
+                                      : states->optimizer;
     const uint64_t all = holding_gradient_bytes(holding, states->weights);
     const uint64_t gradients = shared ? share_of(all, place->replicas) : all;
     if (holding->step_rate) {

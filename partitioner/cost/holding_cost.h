@@ -1,7 +1,7 @@
 // What the holding of states comes to for a stage: bytes on its device and on its
 // host, and time. With W and G the bytes of weights and gradients (2 W of optimizers that
 // keep fp32 beside 16-bit weights, else W), O of the optimizer's state, r replicas, a share
-// s(x) = ceil(x / r) rounded up to 256:
+// s(x) = ceil(x / r) rounded up to 256 (of O: holding_state_share()):
 //
 //     shard       weights        gradients      optimizer
 //     none        W              G              O

@@ -33,6 +33,17 @@ static uint64_t part_of(const struct scope *scope, uint64_t bytes)
     return replicas > 1 ? round_to_256((bytes + replicas - 1) / replicas) : bytes;
 }
 
+// The same of an optimizer's state: the 12 bytes that adamw-master keeps of a parameter go to one replica.
+static uint64_t state_part_of(const struct scope *scope, uint64_t bytes)
+{
+    const uint64_t replicas = replicas_of(scope);
+    const uint64_t whole = scope->plan->holding.optimizer == OPTIMIZER_ADAMW_MASTER ? 12 : 1;
+    uint64_t part = (bytes + replicas - 1) / replicas;
+    while (part % whole != 0)
+        part++;
+    return replicas > 1 ? round_to_256(part) : bytes;
+}
+
 // What all the other replicas have of it.
 static uint64_t rest_of(const struct scope *scope, uint64_t bytes)
 {
@@ -163,7 +174,7 @@ void evaluate_holding(const struct scope *scope, struct sizes *sizes)
     const uint64_t largest = most_in_a_row(scope, 1);
     sizes->weights = sizes->version = weights;
     sizes->gradients = gradients_for(scope, weights);
-    sizes->optimizer = has_shard(scope, SHARD_OPTIMIZER) ? part_of(scope, states) : states;
+    sizes->optimizer = has_shard(scope, SHARD_OPTIMIZER) ? state_part_of(scope, states) : states;
     if (has_shard(scope, SHARD_GRADIENTS))
         sizes->gradients = part_of(scope, gradients_for(scope, weights)) + gradients_for(scope, largest);
     if (has_shard(scope, SHARD_WEIGHTS)) {
@@ -244,7 +255,7 @@ static void add_step(const struct scope *scope, struct added_times *times)
     if (has_shard(scope, SHARD_OPTIMIZER)) {
         weights = part_of(scope, weights);
         gradients = part_of(scope, gradients);
-        states = part_of(scope, states);
+        states = state_part_of(scope, states);
     }
     if (holding->step_rate)
         times->step_ns += transfer_ns(2 * weights + gradients + 2 * states, holding->step_rate, 0);

@@ -20,22 +20,23 @@ struct optimizer_row {
     uint32_t bytes;          // of each parameter, whatever its type
     uint32_t scales, block;  // fp32 scales of each block of so many parameters
     bool factored, is_master;
+    bool is_by_parameter;    // what it does to one depends on no other
     bool is_run;             // by the runtime; every other is planned only
     bool is_old;             // the first version of documents knows it
 };
 
 static const struct optimizer_row rows[] = {
-    [OPTIMIZER_SGD] = { .copies = 0, .is_run = true, .is_old = true },
-    [OPTIMIZER_MOMENTUM] = { .copies = 1, .is_run = true, .is_old = true },
-    [OPTIMIZER_ADAMW] = { .copies = 2, .is_run = true, .is_old = true },
-    [OPTIMIZER_ADAM] = { .copies = 2, .is_run = true },
+    [OPTIMIZER_SGD] = { .copies = 0, .is_by_parameter = true, .is_run = true, .is_old = true },
+    [OPTIMIZER_MOMENTUM] = { .copies = 1, .is_by_parameter = true, .is_run = true, .is_old = true },
+    [OPTIMIZER_ADAMW] = { .copies = 2, .is_by_parameter = true, .is_run = true, .is_old = true },
+    [OPTIMIZER_ADAM] = { .copies = 2, .is_by_parameter = true, .is_run = true },
     [OPTIMIZER_LAMB] = { .copies = 2, .is_run = true },
     [OPTIMIZER_LARS] = { .copies = 1, .is_run = true },
     [OPTIMIZER_ADAFACTOR] = { .factored = true },
     [OPTIMIZER_ADAM_8BIT] = { .bytes = 2, .scales = 2, .block = 2048 },
-    [OPTIMIZER_SGD_MASTER] = { .bytes = 4, .is_master = true, .is_run = true },
-    [OPTIMIZER_MOMENTUM_MASTER] = { .bytes = 8, .is_master = true, .is_run = true },
-    [OPTIMIZER_ADAMW_MASTER] = { .bytes = 12, .is_master = true, .is_run = true },
+    [OPTIMIZER_SGD_MASTER] = { .bytes = 4, .is_master = true, .is_by_parameter = true, .is_run = true },
+    [OPTIMIZER_MOMENTUM_MASTER] = { .bytes = 8, .is_master = true, .is_by_parameter = true, .is_run = true },
+    [OPTIMIZER_ADAMW_MASTER] = { .bytes = 12, .is_master = true, .is_by_parameter = true, .is_run = true },
 };
 
 const char *const optimizer_names[] = {
@@ -104,6 +105,11 @@ bool optimizer_is_run(enum optimizer_kind optimizer)
     return rows[optimizer].is_run;
 }
 
+bool optimizer_is_by_parameter(enum optimizer_kind optimizer)
+{
+    return rows[optimizer].is_by_parameter;
+}
+
 uint64_t holding_gradient_bytes(const struct holding *holding, uint64_t weights)
 {
     return optimizer_is_master(holding->optimizer) ? multiply_clamped(2, weights) : weights;
@@ -123,6 +129,14 @@ uint64_t holding_state_bytes(const struct holding *holding, const struct profile
     if (row->block)
         bytes += 4 * row->scales * ((parameters + row->block - 1) / row->block);
     return round_to_256(bytes);
+}
+
+uint64_t holding_state_share(const struct holding *holding, uint64_t bytes, uint32_t replicas)
+{
+    const struct optimizer_row *row = &rows[holding->optimizer];
+    const uint64_t kept = row->is_by_parameter && row->bytes ? row->bytes : 1;
+    const uint64_t share = bytes / replicas + (bytes % replicas > 0);
+    return replicas == 1 ? bytes : round_to_256(multiply_clamped((share / kept) + (share % kept > 0), kept));
 }
 
 size_t holding_machine(const struct cluster *cluster, size_t device)
@@ -206,7 +220,13 @@ bool holding_check_runnable(const struct holding *holding, const char *dtype, st
 {
     if (!check_runnable_optimizer(holding, dtype, error))
         return false;
-    if (holding->shard != SHARD_NONE)
+    if (holding->shard == SHARD_OPTIMIZER && !optimizer_is_by_parameter(holding->optimizer))
+        return error_set(error, "the plan shares the state of %s over replicas, which needs whole layers of it; plan"
+                         " without sharding, or with sgd, momentum or adamw", optimizer_names[holding->optimizer]);
+    if (holding->shard == SHARD_OPTIMIZER && holding->optimizer_on_host)
+        return error_set(error, "the plan shares the optimizer's state over replicas and has it on the host, of which a"
+                         " run does one; plan without sharding, or without the host");
+    if (holding->shard > SHARD_OPTIMIZER)
         return error_set(error, "the plan shards its %s over replicas, which is planned but not run; plan without",
                          shard_names[holding->shard]);
     return true;

@@ -57,11 +57,17 @@ bool optimizer_is_master(enum optimizer_kind optimizer);
 // Whether Weir trains with it.
 bool optimizer_is_run(enum optimizer_kind optimizer);
 
+// Whether it updates every parameter by itself, so that replicas can share them out wherever.
+bool optimizer_is_by_parameter(enum optimizer_kind optimizer);
+
 // Bytes of the gradients of so many bytes of weights.
 uint64_t holding_gradient_bytes(const struct holding *holding, uint64_t weights);
 
 // Bytes of the optimizer's state of a layer, rounded up to 256.
 uint64_t holding_state_bytes(const struct holding *holding, const struct profile *profile, uint32_t layer);
+
+// Of so many bytes of it the share of a replica: what is kept of a parameter stays together. Rounded up to 256.
+uint64_t holding_state_share(const struct holding *holding, uint64_t bytes, uint32_t replicas);
 
 // The machine of a device (its innermost group), and what of the rate of its host one
 // device has: devices share it evenly, as if all of them were moving at once.
@@ -77,7 +83,7 @@ bool holding_check(const struct holding *holding, const struct profile *profile,
                    bool flushes, struct error *error);
 
 // Refuses, for those who train in that type ("fp32" or "bf16"), everything but the optimizers that are run, those of
-// the type, with no states shared by replicas.
+// the type, and states that replicas share, but for the optimizer's on their devices.
 bool holding_check_runnable(const struct holding *holding, const char *dtype, struct error *error);
 
 // As a part of documents: "optimizer" and, where it is not plain, "holding". An object of a document of this version

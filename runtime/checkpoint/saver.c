@@ -323,6 +323,14 @@ bool saver_finish(struct saver *saver, struct error *error)
 
 // --- saving ----------------------------------------------------------------------------------
 
+static bool take_snapshot(struct saver *saver, uint32_t layer, uint32_t part, struct error *error)
+{
+    const struct pipeline *pipeline = saver->settings.pipeline;
+    void *place = saver->snapshots[layer].parts[part];
+    return (!place && !pipeline_is_shared(pipeline, layer, part))
+        || pipeline_read_part(pipeline, layer, part, place, error);
+}
+
 static bool take_snapshots(struct saver *saver, struct error *error)
 {
     const struct saver_settings *settings = &saver->settings;
@@ -330,8 +338,8 @@ static bool take_snapshots(struct saver *saver, struct error *error)
     for (uint32_t l = 0; good && l < settings->layer_count; l++) {
         saver->manifest.layers[l].updates = pipeline_updates(settings->pipeline, l);
         saver->manifest.layers[l].written = (struct layer_written){ 0 };
-        for (uint32_t part = 0; good && saver->snapshots[l].parts[0] && part < lasting_parts(&settings->form); part++)
-            good = pipeline_read_part(settings->pipeline, l, part, saver->snapshots[l].parts[part], error);
+        for (uint32_t part = 0; good && part < lasting_parts(&settings->form); part++)
+            good = take_snapshot(saver, l, part, error);
     }
     return good;
 }

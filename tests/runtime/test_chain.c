@@ -261,7 +261,7 @@ static void run_stage(uint64_t trial, struct queue *queue, const struct model *m
 
     struct error error = { 0 };
     struct chain *chain = chain_create(model->layers, model->count, first, end, segments, segment_count, 1,
-                                       &(struct holding){ .optimizer = OPTIMIZER_SGD }, &error);
+                                       &(struct holding){ .optimizer = OPTIMIZER_SGD }, 1, &error);
     assert_good(chain, error);
     const struct stage *stage = chain_stage(chain);
     const struct stage_bytes *bytes = &stage->bytes;
@@ -361,7 +361,7 @@ static void a_layers_trouble_is_told_with_its_name(void **state)
     struct weir_layer layer = { .name = "block0.mlp", .kind = "mlp", .forward = refuse };
     struct error error = { 0 };
     struct chain *chain =
-        chain_create(&layer, 1, 0, 1, NULL, 0, 1, &(struct holding){ .optimizer = OPTIMIZER_SGD }, &error);
+        chain_create(&layer, 1, 0, 1, NULL, 0, 1, &(struct holding){ .optimizer = OPTIMIZER_SGD }, 1, &error);
     assert_good(chain, error);
     const struct stage *stage = chain_stage(chain);
     assert_false(stage->functions->forward(stage->self, &(struct stage_pass){ 0 }, &error));
@@ -440,7 +440,7 @@ static void undecayed_parameters_are_told_by_their_place_in_the_stage(void **sta
     };
     struct error error = { 0 };
     struct chain *chain =
-        chain_create(layers, 3, 1, 3, NULL, 0, 1, &(struct holding){ .optimizer = OPTIMIZER_SGD }, &error);
+        chain_create(layers, 3, 1, 3, NULL, 0, 1, &(struct holding){ .optimizer = OPTIMIZER_SGD }, 1, &error);
     assert_good(chain, error);
     const struct stage *stage = chain_stage(chain);
     assert_int_equal(stage->exempt_count, 3);
@@ -475,8 +475,8 @@ static void a_stage_apart_has_one_copy_of_what_its_layers_are_tied_to(void **sta
         layers[l].initialize = write_name;
     }
     layers[3].tied = layers[4].tied = &layers[0];
-    struct chain *upper = chain_create(layers, 5, 2, 5, NULL, 0, 1, &holding, &error);
-    struct chain *lower = upper ? chain_create(layers, 5, 0, 2, NULL, 0, 1, &holding, &error) : NULL;
+    struct chain *upper = chain_create(layers, 5, 2, 5, NULL, 0, 1, &holding, 1, &error);
+    struct chain *lower = upper ? chain_create(layers, 5, 0, 2, NULL, 0, 1, &holding, 1, &error) : NULL;
     assert_good(lower, error);
 
     const struct stage *stage = chain_stage(upper);

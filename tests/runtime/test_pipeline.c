@@ -350,7 +350,7 @@ static struct pipeline pipeline_open(const struct model *model, const struct cut
             next++;
         pipeline.chains[s] =
             chain_create(model->layers, model->count, cut->begins[s], cut->begins[s + 1],
-                         &cut->segments[first_segment], next - first_segment, 1, holding, &error);
+                         &cut->segments[first_segment], next - first_segment, 1, holding, 1, &error);
         assert_good(pipeline.chains[s], error);
         stages[s] = *chain_stage(pipeline.chains[s]);
     }

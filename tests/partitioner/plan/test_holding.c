@@ -313,12 +313,28 @@ static void an_optimizer_is_run_or_refused_as_its_row_says(void **state)
     }
 }
 
+// 3 replicas of 128 parameters have 43, 43 and 42: what adamw-master keeps of 43 are 516 bytes.
+static void what_is_kept_of_a_parameter_is_one_replicas(void **state)
+{
+    (void)state;
+    const struct holding master = { .optimizer = OPTIMIZER_ADAMW_MASTER, .shard = SHARD_OPTIMIZER };
+    const struct holding plain = { .optimizer = OPTIMIZER_ADAMW, .shard = SHARD_OPTIMIZER };
+    assert_int_equal(holding_state_share(&master, 12 * 128, 3), 768);
+    assert_int_equal(holding_state_share(&master, 12 * 128, 2), 768);
+    assert_int_equal(holding_state_share(&master, 12 * 128, 1), 12 * 128);
+    assert_int_equal(holding_state_share(&plain, 8 * 96, 3), 256);
+}
+
 static void what_is_plain_is_run(void **state)
 {
     (void)state;
     struct error error = { 0 };
-    for (enum optimizer_kind kind = OPTIMIZER_SGD; kind <= OPTIMIZER_ADAMW; kind++)
-        assert_true(holding_check_runnable(&(struct holding){ .optimizer = kind, .step_rate = 1 }, "fp32", &error));
+    for (enum optimizer_kind kind = OPTIMIZER_SGD; kind <= OPTIMIZER_ADAMW; kind++) {
+        const struct holding timed = { .optimizer = kind, .step_rate = 1 };
+        const struct holding shared = { .optimizer = kind, .shard = SHARD_OPTIMIZER };
+        assert_true(holding_check_runnable(&timed, "fp32", &error));
+        assert_true(holding_check_runnable(&shared, "fp32", &error));
+    }
     for (enum optimizer_kind kind = OPTIMIZER_SGD_MASTER; kind <= OPTIMIZER_ADAMW_MASTER; kind++)
         assert_true(holding_check_runnable(&(struct holding){ .optimizer = kind }, "bf16", &error));
 }
@@ -327,13 +343,14 @@ static void what_is_plain_is_run(void **state)
 
 int main(void)
 {
-    enum { SINGLE = 5 };
+    enum { SINGLE = 6 };
     struct CMUnitTest tests[SINGLE + COUNT(state_rows) + COUNT(zero_rows) + COUNT(time_rows) + COUNT(reduce_rows)
                             + COUNT(bad_rows) + COUNT(unrunnable_rows)] = {
         cmocka_unit_test(sharing_states_alone_takes_as_long_as_adding_up),
         cmocka_unit_test(what_goes_to_the_host_has_one_slot_on_the_device),
         cmocka_unit_test(a_segment_keeps_the_weights_it_fetched),
         cmocka_unit_test(what_is_plain_is_run),
+        cmocka_unit_test(what_is_kept_of_a_parameter_is_one_replicas),
         cmocka_unit_test(an_optimizer_is_run_or_refused_as_its_row_says),
     };
     size_t count = SINGLE;
