@@ -51,6 +51,35 @@ static void assert_wire(const struct recorded_run *run, const struct wiring *wir
     assert_null(next_exchange(tape, name, &at));
 }
 
+// Bytes that all copies together send for each update: each owns a share, gets it from every other one, and sends all of
+// them the sums, or what it has updated, as plans price it (partitioner/cost/holding_cost.h).
+static uint64_t moved_bytes(const struct recorded_run *run, uint32_t stage)
+{
+    const struct stage *does = &run->stages[stage];
+    const uint64_t back = does->shard == SHARD_NONE ? does->bytes.gradients : does->bytes.weights;
+    return (placement_copies(run->placement, stage) - 1) * (does->bytes.gradients + back);
+}
+
+static void assert_reduced(const struct recorded_run *run, const struct wiring *wiring, uint32_t number,
+                           const struct communicator_name *name, uint32_t passes, const char *what)
+{
+    const struct wire *wire = &wiring->wires[number];
+    uint64_t sent = 0, wanted = 0;
+    for (uint32_t end = 0; end < wire->rank_count; end++) {
+        size_t at = 0;
+        const struct call *call = next_exchange(&run->ranks[wire->ranks[end]].tape, name, &at);  // the greeting
+        while (call && (call = next_exchange(&run->ranks[wire->ranks[end]].tape, name, &at)))
+            for (size_t i = 0; i < call->end_count; i++)
+                sent += call->ends[i].is_send ? call->ends[i].bytes : 0;
+    }
+    for (uint32_t s = 0; s < run->lowered->stages; s++)
+        if (wiring->wire_of_group[s] == number)
+            wanted += passes * count_actions(run->lowered, s, ACTION_REDUCE) * moved_bytes(run, s);
+    if (sent != wanted)
+        fail_msg("%s: wire %u: %llu bytes are sent, not %llu", what, number, (unsigned long long)sent,
+                 (unsigned long long)wanted);
+}
+
 static void assert_order(const struct recorded_run *run, uint32_t passes, const char *what)
 {
     struct error error = { 0 };
@@ -62,6 +91,8 @@ static void assert_order(const struct recorded_run *run, uint32_t passes, const 
         const struct communicator_name name = recorded_name(wire->ranks[0], serials[wire->ranks[0]]++);
         for (uint32_t end = 0; wire->kind != WIRE_REDUCTION && end < wire->rank_count; end++)
             assert_wire(run, &wiring, i, wire->ranks[end], &name, passes, what);
+        if (wire->kind == WIRE_REDUCTION)
+            assert_reduced(run, &wiring, i, &name, passes, what);
     }
     wiring_close(&wiring);
 }
@@ -124,12 +155,14 @@ static uint64_t play(struct recorded_run *run, uint64_t seed, const char *what)
 // --- every schedule -------------------------------------------------------------------------
 
 // False with the reason where a rank's calls cannot be recorded; all else has to be right.
-static bool play_one(const struct schedule *lowered, bool one_for_all, uint64_t number, const char *what,
-                     struct error *error)
+static bool play_one(const struct schedule *lowered, bool one_for_all, enum shard shard, uint64_t number,
+                     const char *what, struct error *error)
 {
     enum { PASSES = 2 };
     struct recorded_run *run = run_of(lowered, one_for_all, number);
     bool good = true;
+    for (uint32_t s = 0; s < lowered->stages; s++)
+        run->stages[s].shard = shard;
     for (uint32_t rank = 0; good && rank < lowered->ranks; rank++)
         good = record(run, rank, PASSES, error);
     if (good) {
@@ -142,10 +175,20 @@ static bool play_one(const struct schedule *lowered, bool one_for_all, uint64_t 
     return good;
 }
 
+static bool has_replicas(const struct schedule *lowered)
+{
+    for (uint32_t s = 0; s < lowered->stages; s++)
+        if (count_actions(lowered, s, ACTION_REDUCE) > 0)
+            return true;
+    return false;
+}
+
 static void play_schedule(const struct schedule *lowered, uint64_t number, const char *what)
 {
     struct error error = { 0 };
-    if (!play_one(lowered, false, number, what, &error) || !play_one(lowered, true, number, what, &error))
+    if (!play_one(lowered, false, SHARD_NONE, number, what, &error)
+        || !play_one(lowered, true, SHARD_NONE, number, what, &error)
+        || (has_replicas(lowered) && !play_one(lowered, false, SHARD_OPTIMIZER, number, what, &error)))
         fail_msg("%s: %s", what, error.text);
 }
 
@@ -181,8 +224,8 @@ static void play_in_another_order(const struct schedule *lowered, uint64_t numbe
     struct schedule *other = schedule_copy(lowered, &error);
     assert_good(other, error);
     if (receive_in_another_order(other)) {
-        assert_good(play_one(other, false, number, what, &error), error);
-        assert_false(play_one(other, true, number, what, &error));
+        assert_good(play_one(other, false, SHARD_NONE, number, what, &error), error);
+        assert_false(play_one(other, true, SHARD_NONE, number, what, &error));
         assert_non_null(strstr(error.text, "one communicator for all messages would take some for others"));
     }
     schedule_free(other);
