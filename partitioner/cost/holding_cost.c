@@ -74,7 +74,7 @@ uint64_t holding_reduce_ns(const struct holding *holding, uint32_t replicas, uin
         return 0;
     const uint64_t others = others_of(holding_gradient_bytes(holding, weights), replicas);
     const uint64_t way = transfer_ns(others, link.bytes_per_second, link.latency_ns);
-    return is_sharded(holding, replicas, SHARD_OPTIMIZER) ? way : multiply_clamped(2, way);
+    return is_sharded(holding, replicas, SHARD_OPTIMIZER) && !holding->tied_apart ? way : multiply_clamped(2, way);
 }
 
 static void add(uint64_t *to, uint64_t ns)

@@ -62,7 +62,8 @@ bool holding_gathers(const struct holding *holding, uint32_t replicas, uint32_t 
 // the sum (runtime/all_reduce.h, runtime/wired/wired_reduction.c):
 //
 //     shares     G - floor(G / r) into each replica
-//     sums       as much out of each, unless it updates its share alone
+//     sums       as much out of each, unless it updates its share alone; with tied layers apart always, since what
+//                other stages add to is whole
 uint64_t holding_reduce_ns(const struct holding *holding, uint32_t replicas, uint64_t weights, struct link link);
 
 // Adds to F, B, I, W and STEP what the holding takes. Of `states`, `largest` and

@@ -360,8 +360,8 @@ struct added_times evaluate_added_times(const struct scope *scope, const struct 
 }
 
 // Each copy gets its part of the gradients from every other one, and hands all of them what the parts add up to, unless
-// it updates its part alone: twice, or once, what the slowest of their links takes. Sharded gradients have been handed
-// on by then.
+// it updates its part alone and no layers are tied apart: twice, or once, what the slowest of their links takes. Sharded
+// gradients have been handed on by then.
 uint64_t evaluate_reduce_time(const struct scope *scope)
 {
     const uint64_t weights = all_weights(scope), bytes = rest_of(scope, gradients_for(scope, weights));
@@ -371,7 +371,7 @@ uint64_t evaluate_reduce_time(const struct scope *scope)
         for (size_t b = 0; b < a; b++)
             slowest = max_u64(slowest, way_between(scope->plan->cluster, first_of(scope->stage, a),
                                                    first_of(scope->stage, b), bytes));
-    return has_shard(scope, SHARD_OPTIMIZER) ? slowest : 2 * slowest;
+    return has_shard(scope, SHARD_OPTIMIZER) && !scope->plan->holding.tied_apart ? slowest : 2 * slowest;
 }
 
 // --- the host -----------------------------------------------------------------------------

@@ -179,6 +179,8 @@ static struct reduce_row reduce_rows[] = {
     { "gradients of 16-bit weights are added up in fp32", { .optimizer = OPTIMIZER_ADAMW_MASTER }, 4,
       2 * (100 + 3 * 2048) },
     { "who updates a share needs no other sum", { ADAMW, .shard = SHARD_OPTIMIZER }, 4, 100 + 3 * 1024 },
+    { "other stages add to whole sums", { ADAMW, .shard = SHARD_OPTIMIZER, .tied_apart = true }, 4,
+      2 * (100 + 3 * 1024) },
     { "sharded gradients were handed on before", { ADAMW, .shard = SHARD_GRADIENTS }, 4, 0 },
 };
 
