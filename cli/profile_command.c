@@ -23,7 +23,8 @@ struct given {
     const char *model, *lint, *device;
     struct measure_options how;
     bool says_clock, is_links, verbose;
-    uint32_t tensor;  // 0: not given
+    uint32_t tensor[8];  // each a variant
+    size_t tensor_count;
     struct shared_options shared;
 };
 
@@ -35,7 +36,7 @@ static const struct argp_option options[] = {
     OPTION_PAD_VOCABULARY,
     { "repeats", KEY_REPEATS, "N", 0, "Samples of each time (20)", 0 },
     { "clock", KEY_CLOCK, "C", 0, "cpu, the thread's own time (the default), or wall; of GPUs: by their events", 0 },
-    { "tensor", KEY_TENSOR, "N", 0, "Also each layer split over N devices, as a variant for plans", 0 },
+    { "tensor", KEY_TENSOR, "N,...", 0, "Also layers split over N devices, as variants for plans", 0 },
     OPTION_CLUSTER,
     { "links", KEY_LINKS, 0, 0, "The links between ranks, as a cluster", 0 },
     OPTION_MEMORY,
@@ -59,7 +60,8 @@ static error_t take(int key, char *argument, struct argp_state *state)
         given->how.repeats = option_count(argument, "--repeats", 20, 100000, state);
         break;
     case KEY_TENSOR:
-        given->tensor = (uint32_t)option_count(argument, "--tensor", 2, SHARDS_MOST, state);
+        given->tensor_count = option_counts(argument, "--tensor", 2, SHARDS_MOST, given->tensor,
+                                            sizeof given->tensor / sizeof given->tensor[0], state);
         break;
     case KEY_DEVICE:
         given->device = argument;
@@ -87,9 +89,9 @@ static error_t take(int key, char *argument, struct argp_state *state)
                                               : "--memory is for --links");
         if (given->shared.pad_vocabulary && !given->model)
             argp_error(state, "--pad-vocabulary is for a model");
-        if (given->tensor > 0 && !given->model)
+        if (given->tensor_count > 0 && !given->model)
             argp_error(state, "--tensor is for a model");
-        if (given->shared.cluster && given->tensor == 0)
+        if (given->shared.cluster && given->tensor_count == 0)
             argp_error(state, "--cluster is for --tensor: the link that its devices add up over");
         break;
     default:
@@ -106,8 +108,8 @@ static const struct argp argp = {
            "profile over.\v"
            "--pad-vocabulary is the word padded behind a model's name (weir model --help): the profile, plans made of it "
            "and weir train name the model with it.\n\n"
-           "--tensor 2 adds variants \"tensor2\" of the layers that can be split (attention and MLP), for weir partition "
-           "--variants; their sums take what they take here, or over the innermost link of --cluster.\n\n"
+           "--tensor 2,4 adds variants \"tensor2\" and \"tensor4\" of the layers that can be split (attention and MLP), "
+           "for weir partition --variants; their sums take what they take here, or over the innermost link of --cluster.\n\n"
            "With --links the ranks are processes that torchrun, mpirun or srun has started, or several devices of one; the "
            "document is what --cluster takes.\n\n"
            "Exit code 1: a finding makes the profile untrusted (--lint).\n\n"
@@ -181,8 +183,9 @@ static bool add_shards(const struct given *given, const char *spec, struct devic
 {
     const char *named = given->shared.cluster;
     struct cluster *cluster = named ? cluster_load(named, error) : NULL;
-    const bool good = (!named || cluster)
-        && measure_shards(profile, spec, device, given->tensor, cluster, &given->how, error);
+    bool good = !named || cluster;
+    for (size_t i = 0; good && i < given->tensor_count; i++)
+        good = measure_shards(profile, spec, device, given->tensor[i], cluster, &given->how, error);
     cluster_free(cluster);
     return good;
 }
@@ -196,7 +199,7 @@ static int measure(const struct given *given)
     struct device *device = is_said ? device_open(given->device, &error) : NULL;
     struct profile *profile = device && has_that_clock(device, given, &error)
                                 ? measure_model(spec, device, &given->how, &measurement, &error) : NULL;
-    const bool good = profile && (given->tensor == 0 || add_shards(given, spec, device, profile, &error));
+    const bool good = profile && (given->tensor_count == 0 || add_shards(given, spec, device, profile, &error));
     progress_end(given->how.self);
     const int code = good ? write_result(given, profile, measurement) : command_fail(&error);
     measurement_free(measurement);

@@ -111,7 +111,8 @@ static bool match_bytes(size_t stage, const char *where, uint64_t planned, uint6
 
 // What the layers need is what the plan has counted, or the devices it was made for may not hold them. An
 // asynchronous run that ends before its steady state needs less; a plan made by hand has counted nothing.
-static bool match_memory(const struct pipeline *pipeline, struct error *error)
+// A stage on a group that this member is not of, which it follows (followers.h), has less, too.
+static bool match_memory(const struct pipeline *pipeline, uint32_t member, struct error *error)
 {
     const struct plan *plan = pipeline->plan;
     const bool flushes = plan->weights == WEIGHTS_FLUSH;
@@ -128,7 +129,7 @@ static bool match_memory(const struct pipeline *pipeline, struct error *error)
                              " or the window out", s);
             break;
         }
-        good = planned->peak_bytes == 0
+        good = planned->peak_bytes == 0 || plan_stage_group(&plan->stages[s]) <= member
             || (match_bytes(s, "", planned->peak_bytes, needed.peak_bytes, flushes, error)
                 && match_bytes(s, " on the host", planned->host_bytes, needed.host_bytes, flushes, error));
     }
@@ -168,7 +169,7 @@ static struct pipeline *create(struct schedule *schedule, const struct plan *pla
     const bool good = put_in_order(pipeline, layers, layer_count, error) && check_parts(schedule, error)
                    && prove(schedule, error)
                    && make_stages(pipeline, layer_count, settings->never_warms_up, error)
-                   && match_memory(pipeline, error);
+                   && match_memory(pipeline, settings->member, error);
     if (good)
         pipeline->session = session_create(schedule, pipeline->stages, device, settings, error);
     if (!good || !pipeline->session) {
@@ -332,7 +333,7 @@ bool pipeline_read_part(const struct pipeline *pipeline, uint32_t layer, uint32_
     void *own = malloc(number_count(pipeline, layer) * number_bytes(pipeline, part) + 1);
     bool good = own || error_no_memory(error, "the shards of a layer");
     memset(host, 0, pipeline_part_bytes(pipeline, layer, part));
-    for (uint32_t m = 0; good && m < shards->count; m++) {
+    for (uint32_t m = 0; good && m < shards->members(shards->self, layer); m++) {
         good = read_own_part(shards->of[m], layer, part, own, error);
         if (good)
             shards->join(shards->self, layer, m, number_bytes(pipeline, part), own, host);
@@ -375,7 +376,7 @@ bool pipeline_write_part(const struct pipeline *pipeline, uint32_t layer, uint32
         return write_own_part(pipeline, layer, part, host, error);
     void *own = calloc(1, number_count(pipeline, layer) * number_bytes(pipeline, part) + 1);
     bool good = own || error_no_memory(error, "the shards of a layer");
-    for (uint32_t m = 0; good && m < shards->count; m++) {
+    for (uint32_t m = 0; good && m < shards->members(shards->self, layer); m++) {
         if (splits)
             shards->cut(shards->self, layer, m, number_bytes(pipeline, part), own, host);
         good = write_own_part(shards->of[m], layer, part, splits ? own : host, error);

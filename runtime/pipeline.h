@@ -13,6 +13,7 @@ struct pipeline_shards {
     struct pipeline *const *of;  // by member
     uint32_t count;
     void *self;
+    uint32_t (*members)(void *self, uint32_t layer);      // that have it
     uint64_t (*whole_bytes)(void *self, uint32_t layer);  // of its parameters; 0: it is not split
     // Between a shard and the layer, of numbers of so many bytes for each parameter.
     void (*cut)(void *self, uint32_t layer, uint32_t member, uint64_t number_bytes, void *own, const void *whole);

@@ -33,6 +33,7 @@ struct session_settings {
     // Where layers are shards, that the ranks of other sessions have the rest of: told when a rank of this one fails.
     // Borrowed. NULL: they are whole.
     struct shard_meeting *shards;
+    uint32_t member;  // of the groups that stages are split over: which this session has
     bool never_warms_up;  // stages are called for micro-batches only, not ahead of the first pass (stage.h)
     bool one_communicator;  // for all messages; only in a process group
     bool *is_stuck;         // set where the device got stuck (device.h). NULL: nobody asks

@@ -1,6 +1,7 @@
 #include "runtime/shard_meeting.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -11,8 +12,8 @@ static const uint64_t usual_deadline_ns = 600u * (uint64_t)1000000000;
 enum { SHARE_MULTIPLE = 64 };  // elements: shares begin where lines of a cache do
 
 struct guest {  // a member at a place
-    struct values *part;
-    size_t count;
+    void *data;
+    size_t count;  // of its numbers, or bytes
     bool has_come;
     struct event *ready, *given;
 };
@@ -127,7 +128,17 @@ bool shard_meeting_is_well(struct shard_meeting *meeting, struct error *error)
     return good;
 }
 
-static void miss(struct shard_meeting *meeting, const struct place *place)
+bool shard_meeting_lets_on(struct shard_meeting *meeting, struct weir_error *error)
+{
+    struct error reason = { 0 };
+    if (shard_meeting_is_well(meeting, &reason))
+        return true;
+    error->code = (int)reason.kind;
+    snprintf(error->text, sizeof error->text, "%s", reason.text);
+    return false;
+}
+
+static void miss(struct shard_meeting *meeting, const struct place *place, uint32_t members)
 {
     struct error reason = { 0 };
     char limit[NUMBER_SIZE];
@@ -135,100 +146,123 @@ static void miss(struct shard_meeting *meeting, const struct place *place)
     while (place->guests[missing].has_come)
         missing++;
     error_set_kind(&reason, ERROR_MACHINE, "device %u of a group of %u did not come to a sum with the others within %s",
-                   missing, meeting->members, time_format(meeting->deadline_ns, limit));
+                   missing, members, time_format(meeting->deadline_ns, limit));
     fail(meeting, &reason);
 }
 
 // --- meeting -----------------------------------------------------------------------------
 
-static bool is_everybody(const struct shard_meeting *meeting, struct place *place)
+static bool is_everybody(struct place *place, uint32_t members)
 {
-    if (++place->come < meeting->members)
+    if (++place->come < members)
         return false;
     place->come = 0;
     place->turns++;
-    for (uint32_t m = 0; m < meeting->members; m++)
+    for (uint32_t m = 0; m < members; m++)
         place->guests[m].has_come = false;
     pthread_cond_broadcast(&place->changed);
     return true;
 }
 
-// Until all members are here; false where somebody has failed.
-static bool gather(struct shard_meeting *meeting, struct place *place, uint32_t member)
+// Until all who meet there are here; false where somebody has failed.
+static bool gather(struct shard_meeting *meeting, const struct attendance *at)
 {
+    struct place *place = &meeting->places[at->place];
     const uint64_t until_ns = add_clamped(clock_now_ns(), meeting->deadline_ns);
     const struct timespec until = { (time_t)(until_ns / 1000000000), (long)(until_ns % 1000000000) };
     pthread_mutex_lock(&meeting->lock);
     const uint64_t turn = place->turns;
-    place->guests[member].has_come = true;
-    if (!has_failed(meeting) && !is_everybody(meeting, place))
+    place->guests[at->member].has_come = true;
+    if (!has_failed(meeting) && !is_everybody(place, at->members))
         while (place->turns == turn && !has_failed(meeting))
             if (pthread_cond_timedwait(&place->changed, &meeting->lock, &until) != 0 && place->turns == turn
                 && !has_failed(meeting))
-                miss(meeting, place);
+                miss(meeting, place, at->members);
     const bool good = place->turns != turn;
     pthread_mutex_unlock(&meeting->lock);
     return good;
 }
 
-static bool agrees(struct shard_meeting *meeting, const struct place *place)
+static bool agrees(struct shard_meeting *meeting, const struct attendance *at)
 {
     struct error reason = { 0 };
-    for (uint32_t m = 1; m < meeting->members; m++) {
-        if (place->guests[m].count == place->guests[0].count)
+    const struct guest *guests = meeting->places[at->place].guests;
+    for (uint32_t m = 1; m < at->members; m++) {
+        if (guests[m].count == guests[0].count)
             continue;
         error_set_kind(&reason, ERROR_MACHINE, "device %u of a group brings %zu numbers to a sum, device 0 %zu", m,
-                       place->guests[m].count, place->guests[0].count);
+                       guests[m].count, guests[0].count);
         shard_meeting_abandon(meeting, &reason);
         return false;
     }
     return true;
 }
 
-// --- adding ------------------------------------------------------------------------------
+// --- what they meet for ------------------------------------------------------------------
 
 static size_t share_begin(size_t count, uint32_t share, uint32_t shares)
 {
     return share == shares ? count : count / SHARE_MULTIPLE * share / shares * SHARE_MULTIPLE;
 }
 
-static void add_share(const struct shard_meeting *meeting, const struct place *place, uint32_t member,
-                      struct queue *queue)
+static void add_share(const struct shard_meeting *meeting, const struct attendance *at, struct queue *queue)
 {
+    const struct guest *guests = meeting->places[at->place].guests;
     const enum precision precision = device_precision(meeting->device);
-    const size_t first = share_begin(place->guests[0].count, member, meeting->members);
-    const size_t count = share_begin(place->guests[0].count, member + 1, meeting->members) - first;
-    struct values *sum = values_at(place->guests[0].part, precision, first);
-    for (uint32_t m = 0; m < meeting->members; m++)
-        queue_wait_event(queue, place->guests[m].ready);
-    for (uint32_t m = 1; count > 0 && m < meeting->members; m++)
-        kernel_add(queue, sum, sum, values_at(place->guests[m].part, precision, first), count);
-    for (uint32_t m = 1; count > 0 && m < meeting->members; m++)
-        queue_copy(queue, values_at(place->guests[m].part, precision, first), sum, count * precision_bytes(precision));
+    const size_t first = share_begin(guests[0].count, at->member, at->members);
+    const size_t count = share_begin(guests[0].count, at->member + 1, at->members) - first;
+    struct values *sum = values_at(guests[0].data, precision, first);
+    for (uint32_t m = 1; count > 0 && m < at->members; m++)
+        kernel_add(queue, sum, sum, values_at(guests[m].data, precision, first), count);
+    for (uint32_t m = 1; count > 0 && m < at->members; m++)
+        queue_copy(queue, values_at(guests[m].data, precision, first), sum, count * precision_bytes(precision));
 }
 
-static bool meet_and_add(struct shard_meeting *meeting, struct place *place, uint32_t member, struct queue *queue)
+static void take_first(const struct shard_meeting *meeting, const struct attendance *at, struct queue *queue)
 {
-    if (!gather(meeting, place, member) || !agrees(meeting, place))
+    const struct guest *guests = meeting->places[at->place].guests;
+    if (at->member > 0)
+        queue_copy(queue, guests[at->member].data, guests[0].data, guests[0].count);
+}
+
+typedef void meeting_work(const struct shard_meeting *meeting, const struct attendance *at, struct queue *queue);
+
+static bool meet(struct shard_meeting *meeting, const struct attendance *at, struct queue *queue, meeting_work *work)
+{
+    const struct guest *guests = meeting->places[at->place].guests;
+    if (!gather(meeting, at) || !agrees(meeting, at))
         return false;
-    add_share(meeting, place, member, queue);
-    event_record(place->guests[member].given, queue);
-    if (!gather(meeting, place, member))
+    for (uint32_t m = 0; m < at->members; m++)
+        queue_wait_event(queue, guests[m].ready);
+    work(meeting, at, queue);
+    event_record(guests[at->member].given, queue);
+    if (!gather(meeting, at))
         return false;
-    for (uint32_t m = 0; m < meeting->members; m++)
-        queue_wait_event(queue, place->guests[m].given);
+    for (uint32_t m = 0; m < at->members; m++)
+        queue_wait_event(queue, guests[m].given);
     return true;
 }
 
-void shard_meeting_sum(struct shard_meeting *meeting, uint32_t place, uint32_t member, struct queue *queue,
-                       struct values *part, size_t count)
+static void attend(struct shard_meeting *meeting, const struct attendance *at, struct queue *queue, void *data,
+                   size_t count, meeting_work *work)
 {
-    struct place *here = &meeting->places[place];
-    struct guest *guest = &here->guests[member];
+    struct guest *guest = &meeting->places[at->place].guests[at->member];
     struct error error = { 0 };
-    guest->part = part;
+    guest->data = data;
     guest->count = count;
     event_record(guest->ready, queue);
-    if (!meet_and_add(meeting, here, member, queue) && !shard_meeting_is_well(meeting, &error))
+    if (!meet(meeting, at, queue, work) && !shard_meeting_is_well(meeting, &error))
         queue_fail(queue, error.text);
+}
+
+void shard_meeting_sum(struct shard_meeting *meeting, const struct attendance *at, struct queue *queue,
+                       struct values *part, size_t count)
+{
+    attend(meeting, at, queue, part, count, add_share);
+}
+
+void shard_meeting_hand_over(struct shard_meeting *meeting, const struct attendance *at, struct queue *queue,
+                             void *data, uint64_t bytes)
+{
+    attend(meeting, at, queue, data, bytes, take_first);
 }

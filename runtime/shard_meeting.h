@@ -1,5 +1,5 @@
-// Sums over the members of a group of devices that a stage is split over, where the members are threads of one process
-// and their memory is on one device.
+// Sums over the members of a group of devices that a stage is split over, and data that a smaller group hands over to a
+// larger one, where the members are threads of one process and their memory is on one device.
 //
 //     host of member 0    part 0 there -+-             -+- first share  added and copied -+-               -+- go on
 //     host of member 1    part 1 there -+- all are here -+- second share added and copied -+- all are given -+- go on
@@ -14,6 +14,7 @@
 #define RUNTIME_SHARD_MEETING_H
 
 #include "device/kernels.h"
+#include "runtime/weir.h"
 
 struct shard_meeting;
 
@@ -22,12 +23,23 @@ struct shard_meeting *shard_meeting_create(struct device *device, uint32_t membe
                                            uint64_t deadline_ns, struct error *error);
 void shard_meeting_free(struct shard_meeting *meeting);
 
+// Who meets at a place: the first so many members, this one of them; or, where one hands over what it has, these are
+// counted from that one.
+struct attendance {
+    uint32_t place, members, member;
+};
+
 // What fails, fails the queue.
-void shard_meeting_sum(struct shard_meeting *meeting, uint32_t place, uint32_t member, struct queue *queue,
+void shard_meeting_sum(struct shard_meeting *meeting, const struct attendance *at, struct queue *queue,
                        struct values *part, size_t count);
 
-// False with the first failure.
+// Member 0's data become those of all.
+void shard_meeting_hand_over(struct shard_meeting *meeting, const struct attendance *at, struct queue *queue,
+                             void *data, uint64_t bytes);
+
+// False with the first failure; the second for the functions of layers.
 bool shard_meeting_is_well(struct shard_meeting *meeting, struct error *error);
+bool shard_meeting_lets_on(struct shard_meeting *meeting, struct weir_error *error);
 void shard_meeting_abandon(struct shard_meeting *meeting, const struct error *reason);
 
 #endif

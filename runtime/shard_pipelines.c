@@ -3,17 +3,13 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-bool plan_members(const struct plan *plan, uint32_t *members, struct error *error)
+uint32_t plan_members(const struct plan *plan)
 {
-    *members = plan_stage_group(&plan->stages[0]);
-    for (size_t s = 1; s < plan->stage_count; s++) {
-        const uint32_t group = plan_stage_group(&plan->stages[s]);
-        if (group != *members)
-            return error_set(error, "the plan's stage 0 is on groups of %u devices and its stage %zu on groups of %u, and "
-                             "stages run side by side where all groups are as large: plan with the same variant for "
-                             "every stage", *members, s, group);
-    }
-    return true;
+    uint32_t members = 1;
+    for (size_t s = 0; s < plan->stage_count; s++)
+        if (plan_stage_group(&plan->stages[s]) > members)
+            members = plan_stage_group(&plan->stages[s]);
+    return members;
 }
 
 struct shard_pipelines *shard_pipelines_create(const struct plan *plan, const struct weir_layer *const *layers,
@@ -37,6 +33,7 @@ struct shard_pipelines *shard_pipelines_create(const struct plan *plan, const st
         of[m] = pipeline_create(plan, layers[m], layer_count, device, runs, &own, error);
         good = of[m] != NULL;
         own.first_core += plan->ranks;
+        own.member++;
         own.opened = NULL;
         own.failed = NULL;
     }

@@ -6,15 +6,16 @@
 //     member 1    stage 0, shard 1 --- stage 1, shard 1 --- ..
 //
 // What a stage hands on is whole and alike on all its members, so that messages go from a member to the one of the same
-// number, and losses are those of any.
+// number, and losses are those of any. Where groups are of unlike size, members follow stages they do not have
+// (followers.h).
 #ifndef RUNTIME_SHARD_PIPELINES_H
 #define RUNTIME_SHARD_PIPELINES_H
 
 #include "runtime/pipeline.h"
 #include "runtime/shard_meeting.h"
 
-// How many members the groups of a plan's stages have: 1 where none is split. False where they have unlike many.
-bool plan_members(const struct plan *plan, uint32_t *members, struct error *error);
+// How many members the largest group of a plan's stages has: 1 where none is split.
+uint32_t plan_members(const struct plan *plan);
 
 struct shard_pipelines {
     uint32_t count;

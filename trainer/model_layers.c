@@ -1,6 +1,5 @@
 #include "trainer/model_layers.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +12,7 @@
 struct summing {
     struct shard_sum sum;
     struct shard_meeting *meeting;
-    uint32_t place, member;
+    struct attendance at;
 };
 
 // What a layer's functions find behind `self`.
@@ -121,18 +120,13 @@ static size_t copies_of(const struct batch_settings *settings)
 static void add_up(void *self, struct queue *queue, struct values *part, size_t count)
 {
     const struct summing *summing = self;
-    shard_meeting_sum(summing->meeting, summing->place, summing->member, queue, part, count);
+    shard_meeting_sum(summing->meeting, &summing->at, queue, part, count);
 }
 
 // A shard whose group has failed ends here, not where its queue is waited for.
 static bool is_well(const struct layer_binding *binding, struct weir_error *trouble)
 {
-    struct error error = { 0 };
-    if (!binding->sums || shard_meeting_is_well(binding->sums[0].meeting, &error))
-        return true;
-    trouble->code = (int)error.kind;
-    snprintf(trouble->text, sizeof trouble->text, "%s", error.text);
-    return false;
+    return !binding->sums || shard_meeting_lets_on(binding->sums[0].meeting, trouble);
 }
 
 static bool forward(void *self, const struct weir_pass *pass, struct weir_error *error)
@@ -351,33 +345,40 @@ static bool open_sums(struct layer_binding *binding, const struct splitting *spl
     for (uint32_t copy = 0; binding->sums && copy < copies; copy++) {
         struct summing *summing = &binding->sums[copy];
         *summing = (struct summing){ .sum = { summing, add_up }, .meeting = splitting->meeting,
-                                     .place = binding->layer.index * copies + copy, .member = splitting->shard };
+                                     .at = { binding->layer.index * copies + copy,
+                                             splitting->shards[binding->layer.index], splitting->shard } };
     }
     return binding->sums || error_no_memory(error, "the layers of a model");
 }
 
 static bool open_all_shards(struct layer_binding *binding, const struct layer *whole, struct device *device,
-                            const struct splitting *splitting, struct error *error)
+                            uint32_t shards, struct error *error)
 {
-    binding->all = calloc(splitting->shards, sizeof binding->all[0]);
-    binding->shard_count = splitting->shards;
+    binding->all = calloc(shards, sizeof binding->all[0]);
+    binding->shard_count = shards;
     bool good = binding->all || error_no_memory(error, "the layers of a model");
-    for (uint32_t s = 0; good && s < splitting->shards; s++)
-        good = layer_shard(whole, splitting->shards, s, &binding->all[s], error)
+    for (uint32_t s = 0; good && s < shards; s++)
+        good = layer_shard(whole, shards, s, &binding->all[s], error)
             && layer_ask(&binding->all[s], device, error);
     if (good)
         binding->layer = binding->all[0];
     return good;
 }
 
+static uint32_t shards_of(const struct splitting *splitting, size_t layer)
+{
+    return splitting->shards ? splitting->shards[layer] : 0;
+}
+
 static bool split(struct layer_binding *binding, const struct layer *whole, struct device *device,
                   const struct splitting *splitting, struct error *error)
 {
-    if (splitting->shards == 0 || !layer_can_be_split(whole))
+    const uint32_t shards = shards_of(splitting, whole->index);
+    if (shards <= 1 || shards <= splitting->shard || !layer_can_be_split(whole))
         return true;
     if (!splitting->meeting)
-        return open_all_shards(binding, whole, device, splitting, error);
-    return layer_shard(whole, splitting->shards, splitting->shard, &binding->layer, error)
+        return open_all_shards(binding, whole, device, shards, error);
+    return layer_shard(whole, shards, splitting->shard, &binding->layer, error)
         && open_sums(binding, splitting, error);
 }
 
@@ -387,7 +388,7 @@ static bool bind(struct layer_binding *binding, const struct model *model, size_
     const struct layer *layer = &model->layers[index];
     *binding = (struct layer_binding){ .layer = *layer, .settings = *settings, .rows = model->sizes.micro_batch,
                                        .sequence = model->sizes.sequence };
-    binding->undecayed = calloc(LAYER_TENSORS * (splitting->shards + 1u), sizeof binding->undecayed[0]);
+    binding->undecayed = calloc(LAYER_TENSORS * (shards_of(splitting, index) + 1u), sizeof binding->undecayed[0]);
     if (!binding->undecayed)
         return error_no_memory(error, "the layers of a model");
     if (!split(binding, layer, device, splitting, error) || !layer_ask(&binding->layer, device, error))

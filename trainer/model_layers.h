@@ -39,10 +39,11 @@ struct batch_settings batch_settings_for(const struct schedule *schedule, uint64
 bool batch_settings_of(const struct plan *plan, uint32_t runs, uint64_t seed, struct batch_settings *settings,
                        struct error *error);
 
-// Layers that can be split over devices, split (models/shards.h): one shard of each, which adds up in a meeting; or, for
-// the sequential twin, all of them as one layer, which has what shards have one behind the other.
+// Layers that can be split over devices, split (models/shards.h): one shard of each, which adds up in a meeting; or,
+// for the sequential twin, all of them as one layer, which has what shards have one behind the other.
 struct splitting {
-    uint32_t shards, shard;         // 0 shards: all layers are whole
+    const uint32_t *shards;         // by layer, over how many: 0 and 1, it is whole. NULL: all are
+    uint32_t shard;                 // a layer that is split over fewer is not run
     struct shard_meeting *meeting;  // with layers * copies places; borrowed. NULL: all shards as one layer
 };
 

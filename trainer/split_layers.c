@@ -6,14 +6,14 @@
 #include "models/shards.h"
 #include "trainer/measure_shards.h"
 
-static bool are_ours(const struct plan *plan, uint32_t members, struct error *error)
+static bool are_ours(const struct plan *plan, struct error *error)
 {
     for (size_t s = 0; s < plan->stage_count; s++) {
         const char *variant = plan->stages[s].variant;
-        if (variant ? tensor_shards(variant) != members : members > 1)
+        if (variant && tensor_shards(variant) != plan_stage_group(&plan->stages[s]))
             return error_set(error, "the plan's stage %zu takes the variant \"%.60s\" on groups of %u devices, and "
-                             "built-in layers are split as weir profile --tensor has measured them", s,
-                             variant ? variant : "none", members);
+                             "built-in layers are split as weir profile --tensor has measured them", s, variant,
+                             plan_stage_group(&plan->stages[s]));
     }
     return true;
 }
@@ -31,17 +31,23 @@ static struct layer shard_of(const struct split_layers *layers, uint32_t layer, 
 {
     struct layer shard;
     struct error error = { 0 };
-    const bool good = layer_shard(&layers->model->layers[layer], layers->members, member, &shard, &error);
+    const bool good = layer_shard(&layers->model->layers[layer], layers->shards[layer], member, &shard, &error);
     assert(good);  // it is, already
     (void)good;
     return shard;
+}
+
+static uint32_t members_with(void *self, uint32_t layer)
+{
+    const struct split_layers *layers = self;
+    return layers->shards[layer];
 }
 
 static uint64_t whole_bytes(void *self, uint32_t layer)
 {
     const struct split_layers *layers = self;
     const struct layer *whole = &layers->model->layers[layer];
-    return layers->members > 1 && layer_can_be_split(whole) ? layer_sizes(whole).parameter_bytes : 0;
+    return layers->shards[layer] > 1 && layer_can_be_split(whole) ? layer_sizes(whole).parameter_bytes : 0;
 }
 
 static void cut(void *self, uint32_t layer, uint32_t member, uint64_t number_bytes, void *own, const void *whole)
@@ -58,42 +64,70 @@ static void join(void *self, uint32_t layer, uint32_t member, uint64_t number_by
 
 // --- layers ------------------------------------------------------------------------------
 
-static bool open_members(struct split_layers *layers, const struct model *model, struct device *device,
+static bool follow(struct split_layers *layers, const struct plan *plan, uint32_t copies, struct error *error)
+{
+    const uint32_t first_place = (uint32_t)layers->model->layer_count * copies;
+    const struct followers_request request = { .plan = plan, .layers = layers->layers, .members = layers->members,
+                                               .layer_count = layers->model->layer_count, .meeting = layers->meeting,
+                                               .first_place = first_place, .copies = copies };
+    layers->followers = followers_create(&request, error);
+    for (uint32_t m = 0; layers->followers && m < layers->members; m++)
+        layers->layers[m] = followers_layers(layers->followers, m);
+    return layers->followers != NULL;
+}
+
+static bool open_members(struct split_layers *layers, const struct plan *plan, struct device *device,
                          const struct batch_settings *settings, struct error *error)
 {
-    const uint32_t copies = settings->copies > 0 ? settings->copies : 1;
-    if (layers->members > 1)
-        layers->meeting = shard_meeting_create(device, layers->members, (uint32_t)model->layer_count * copies, 0, error);
-    bool good = layers->members == 1 || layers->meeting;
-    for (uint32_t m = 0; good && m < layers->members; m++) {
-        const struct splitting splitting = { .shards = layers->members > 1 ? layers->members : 0, .shard = m,
-                                             .meeting = layers->meeting };
-        layers->of[m] = model_layers_create_split(model, device, settings, &splitting, error);
+    const uint32_t copies = settings->copies > 0 ? settings->copies : 1, members = layers->members;
+    const uint32_t places = (uint32_t)layers->model->layer_count * copies + followers_places(plan, copies);
+    if (members > 1)
+        layers->meeting = shard_meeting_create(device, members, places, 0, error);
+    bool good = members == 1 || layers->meeting;
+    for (uint32_t m = 0; good && m < members; m++) {
+        const struct splitting splitting = { .shards = layers->shards, .shard = m, .meeting = layers->meeting };
+        layers->of[m] = model_layers_create_split(layers->model, device, settings, &splitting, error);
         good = layers->of[m] != NULL;
         layers->layers[m] = good ? layers->of[m]->layers : NULL;
     }
-    return good;
+    return good && (members == 1 || follow(layers, plan, copies, error));
+}
+
+static bool open_split(struct split_layers *layers, const struct plan *plan, const struct model *model,
+                       struct error *error)
+{
+    layers->members = plan_members(plan);
+    layers->model = model;
+    layers->joining = (struct pipeline_shards){ .self = layers, .members = members_with,
+                                                    .whole_bytes = whole_bytes, .cut = cut, .join = join };
+    layers->of = calloc(layers->members, sizeof(struct model_layers *));
+    layers->layers = calloc(layers->members, sizeof(const struct weir_layer *));
+    layers->shards = calloc(model->layer_count, sizeof layers->shards[0]);
+    if (!layers->of || !layers->layers || !layers->shards)
+        return error_no_memory(error, "the layers of a plan");
+    for (size_t s = 0; s < plan->stage_count; s++)
+        for (uint32_t l = plan->stages[s].first; l < plan->stages[s].end && l < model->layer_count; l++)
+            layers->shards[l] = plan_stage_group(&plan->stages[s]);
+    return true;
+}
+
+static bool is_of_model(const struct plan *plan, const struct model *model, struct error *error)
+{
+    const uint32_t end = plan->stages[plan->stage_count - 1].end;
+    return end == model->layer_count
+        || error_set(error, "the plan holds %u layers, the model has %zu", end, model->layer_count);
 }
 
 struct split_layers *split_layers_create(const struct plan *plan, const struct model *model, struct device *device,
                                          const struct batch_settings *settings, const struct run_place *place,
                                          struct error *error)
 {
-    uint32_t members;
-    if (!plan_members(plan, &members, error) || !are_ours(plan, members, error)
-        || (members > 1 && !are_together(place, error)))
+    if (plan_members(plan) > 1
+        && (!are_ours(plan, error) || !is_of_model(plan, model, error) || !are_together(place, error)))
         return NULL;
     struct split_layers *layers = calloc(1, sizeof *layers);
-    if (layers) {
-        layers->members = members;
-        layers->model = model;
-        layers->shards = (struct pipeline_shards){ .self = layers, .whole_bytes = whole_bytes, .cut = cut,
-                                                   .join = join };
-        layers->of = calloc(members, sizeof(struct model_layers *));
-        layers->layers = calloc(members, sizeof(const struct weir_layer *));
-    }
-    const bool good = (layers && layers->of && layers->layers) || error_no_memory(error, "the layers of a plan");
-    if (good && open_members(layers, model, device, settings, error))
+    const bool good = layers || error_no_memory(error, "the layers of a plan");
+    if (good && open_split(layers, plan, model, error) && open_members(layers, plan, device, settings, error))
         return layers;
     split_layers_free(layers);
     return NULL;
@@ -105,7 +139,9 @@ void split_layers_free(struct split_layers *layers)
         return;
     for (uint32_t m = 0; layers->of && m < layers->members; m++)
         model_layers_free(layers->of[m]);
+    followers_free(layers->followers);
     shard_meeting_free(layers->meeting);
+    free(layers->shards);
     free(layers->of);
     free((void *)layers->layers);
     free(layers);
@@ -115,7 +151,7 @@ struct model_layers *split_layers_of_twin(const struct split_layers *layers, con
                                           struct device *device, const struct batch_settings *settings,
                                           struct error *error)
 {
-    const struct splitting splitting = { .shards = layers->members > 1 ? layers->members : 0 };
+    const struct splitting splitting = { .shards = layers->shards };
     return model_layers_create_split(model, device, settings, &splitting, error);
 }
 
@@ -124,5 +160,6 @@ bool split_layers_settle(const struct split_layers *layers, struct session_setti
     settings->shards = layers->meeting;
     return layers->members == 1 || settings->optimizer.clip <= 0
         || error_set(error, "gradients of a plan whose stages are split over groups of devices are not clipped: their "
-                     "norm is of all members, and each would take its own; leave clipping out, or plan without variants");
+                     "norm is of all members, and each would take its own; leave clipping out, or plan without "
+                     "variants");
 }

@@ -2,6 +2,7 @@
 #ifndef TRAINER_SPLIT_LAYERS_H
 #define TRAINER_SPLIT_LAYERS_H
 
+#include "runtime/followers.h"
 #include "runtime/shard_pipelines.h"
 #include "trainer/model_layers.h"
 #include "trainer/run_place.h"
@@ -10,9 +11,11 @@ struct split_layers {
     uint32_t members;               // 1: nothing is split
     struct shard_meeting *meeting;  // NULL then
     struct model_layers **of;       // by member
+    uint32_t *shards;               // by layer of the model
+    struct followers *followers;
     const struct weir_layer **layers;
     const struct model *model;
-    struct pipeline_shards shards;  // how their parameters make up those of the model's layers
+    struct pipeline_shards joining;  // how their parameters make up those of the model's layers
 };
 
 // Refuses variants that are not ours, and a run whose ranks are not threads on one device.

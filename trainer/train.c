@@ -334,7 +334,7 @@ static bool prepare(struct training *training, struct error *error)
     if (!training->pipelines)
         return false;
     if (training->layers->members > 1)
-        shard_pipelines_join(training->pipelines, &training->layers->shards);
+        shard_pipelines_join(training->pipelines, &training->layers->joining);
     training->pipeline = training->pipelines->of[0];
     if (settings->checkpoints.folder || settings->weights) {
         training->lasting = lasting_model_create(training->model, plan->holding.optimizer, error);

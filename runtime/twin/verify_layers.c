@@ -69,9 +69,18 @@ static bool make_pair(struct pair *pair, struct error *error)
     return pair->twin != NULL;
 }
 
-static uint32_t member_count(const struct pair *pair)
+// Those who do not follow it.
+static uint32_t members_with(const struct pair *pair, size_t stage)
 {
-    return pair->all ? pair->all->count : 1;
+    return pair->all ? plan_stage_group(&pair->what->plan->stages[stage]) : 1;
+}
+
+static size_t stage_of(const struct pair *pair, uint32_t layer)
+{
+    size_t stage = 0;
+    while (pair->what->plan->stages[stage].end <= layer)
+        stage++;
+    return stage;
 }
 
 static const struct pipeline *member_of(const struct pair *pair, uint32_t member)
@@ -91,7 +100,8 @@ static bool run_pair(struct pair *pair, struct verification *result, struct erro
         for (uint32_t i = 0; i < micro_batches; i++)
             result->loss += last->losses[i];
         result->loss *= (double)schedule_samples(pair->pipeline->schedule) / micro_batches;
-        for (uint32_t m = 0; m < member_count(pair); m++)
+        const uint32_t last_stage = (uint32_t)pair->what->plan->stage_count - 1;
+        for (uint32_t m = 0; m < members_with(pair, last_stage); m++)
             for (uint32_t i = 0; i < micro_batches; i++)
                 result->losses_differing +=
                     memcmp(&session_last(member_of(pair, m)->session)->losses[i], &pair->losses[i], sizeof(float)) != 0;
@@ -140,7 +150,8 @@ static bool compare_layer(struct pair *pair, uint32_t layer, struct queue *queue
         queue_download(queue, theirs, twin_parameters(pair->twin, pair->pipeline->place[layer]), all_bytes);
         good = queue_wait(queue, error);
     }
-    for (uint32_t m = 0; good && m < member_count(pair); m++) {
+    const uint32_t members = members_with(pair, stage_of(pair, layer));
+    for (uint32_t m = 0; good && m < members; m++) {
         const struct pipeline *pipeline = member_of(pair, m);
         const unsigned char *their = all_bytes > bytes ? theirs + m * bytes : theirs;
         for (uint32_t copy = 0; good && copy < pipeline_copies(pipeline, layer); copy++) {

@@ -1,11 +1,11 @@
 # Layers split over groups of devices: planned, and run bit for bit as all shards in one place compute it.
 exec 2>&1
 model=gpt-nano,width=32,heads=4,blocks=2,sequence=16,micro_batch=2
-plan() { weir partition "$1" --cluster "8 devices, ${memory:-1GiB}, 5GB/s 2us" --micro-batches 4 "${@:2}" -o plan.json >/dev/null; }
+plan() { weir partition "$1" --cluster "8 devices, ${memory:-1GiB}, 5GB/s 2us" --micro-batches 4 "${@:2}" -o plan.json >/dev/null 2>&1; }
 run() { weir verify plan.json "$@" | tail -n 1; }
 
 echo "# in two, and in four with dropout"
-weir profile $model --tensor 2 -o two.json >/dev/null
+weir profile $model --tensor 2,4 -o two.json >/dev/null
 weir profile $model,dropout=0.1 --tensor 4 -o four.json >/dev/null
 plan two.json --schedule 1f1b --variants tensor2,tensor2 && run && run --device cpu:queued
 plan four.json --schedule 1f1b --variants tensor4,tensor4 && run && run --device cpu:queued
@@ -22,7 +22,6 @@ for i in $(seq 1200); do echo "line $i of a text that evens out the flow"; done 
 train() { weir train $model --plan $1.json --data text --steps 6 --every 6 --checkpoints $2 --save-every 3 --keep 9 --resume; }
 plan two.json --schedule 1f1b --variants tensor2,tensor2 && cp plan.json split.json
 plan two.json --schedule 1f1b --ranks 2 && mv plan.json whole.json
-cp split.json plan.json
 train split once > table.txt; echo "exit $?"
 awk '/peak bytes/ { print $1, $2, $3, $4, $5 == $6 ? "as planned" : "not as planned" }' table.txt
 cp -r once again && rm -r again/step-6 && cp -r again other
@@ -31,9 +30,26 @@ diff -r once/step-6 again/step-6 && echo "the same bits"
 train whole other > other.txt; echo "exit $?"
 weir eval $model --checkpoint once --data text > once.txt; echo "exit $?"
 
+echo "# groups of unlike size: members follow the stages that are not on them"
+for variants in tensor2,- -,tensor2 tensor2,-,tensor2 tensor2,tensor4 auto; do
+    plan two.json --schedule 1f1b --variants $variants && run
+done
+run --device cpu:queued
+plan two.json --schedule zb-h1 --variants -,tensor4 && run
+plan two.json --schedule gpipe --variants -,tensor2,- && cp plan.json unlike.json
+train unlike fresh > table.txt; echo "exit $?"
+awk '/peak bytes/ { print $1, $2, $3, $4, $5 == $6 ? "as planned" : "not as planned" }' table.txt
+cp -r fresh gone && rm -r gone/step-6
+train unlike gone > again.txt; echo "exit $?"
+diff -r fresh/step-6 gone/step-6 && echo "the same bits"
+
+echo "# tied words: on groups of one size"
+weir profile $model,tied --tensor 2 -o tied.json >/dev/null
+plan tied.json --schedule 1f1b --tied apart --variants tensor2,tensor2 && run
+plan tied.json --schedule 1f1b --tied apart --variants tensor2,- && run
+
 echo "# what is not run"
-run --clip 1
-plan two.json --schedule 1f1b --variants tensor2,- && run
+plan two.json --schedule 1f1b --variants tensor2,tensor2 && run --clip 1
 sed 's/tensor2/split2/g' two.json > other.json
 plan other.json --schedule 1f1b --variants split2 && run
 exit 0

@@ -25,7 +25,7 @@ struct member {
     struct shard_meeting *meeting;
     struct queue *queue;
     struct values *part;
-    uint32_t number;
+    uint32_t number, members;
     size_t count;
     unsigned char *sums[TURNS];  // what it was given
     pthread_t thread;
@@ -38,7 +38,8 @@ static void *add_up(void *argument)
     const size_t bytes = member->count * precision_bytes(device_precision(queue_device(member->queue)));
     for (uint32_t turn = 0; turn < TURNS; turn++) {
         kernel_fill_normal(member->queue, member->part, 1, member->number * TURNS + turn, 0, member->count);
-        shard_meeting_sum(member->meeting, turn % PLACES, member->number, member->queue, member->part, member->count);
+        const struct attendance at = { turn % PLACES, member->members, member->number };
+        shard_meeting_sum(member->meeting, &at, member->queue, member->part, member->count);
         queue_download(member->queue, member->sums[turn], member->part, bytes);
     }
     queue_wait(member->queue, &member->error);
@@ -50,7 +51,8 @@ static void open_members(struct member *members, const struct row *row, struct d
 {
     struct error error = { 0 };
     for (uint32_t m = 0; m < row->members; m++) {
-        members[m] = (struct member){ .meeting = meeting, .number = m, .count = row->count };
+        members[m] = (struct member){ .meeting = meeting, .number = m, .members = row->members,
+                                      .count = row->count };
         members[m].queue = queue_create(device, &error);
         members[m].part = device_allocate(device, row->count * sizeof(float), &error);
         assert_good(members[m].queue && members[m].part, error);

@@ -1,0 +1,185 @@
+#include "runtime/followers.h"
+
+#include <stdlib.h>
+
+// What a layer's functions find behind `self`.
+struct handing {
+    const struct weir_layer *layer;  // NULL: it is followed
+    struct shard_meeting *meeting;
+    struct attendance at;     // of a stage's first copy, forward; backward is `copies` places behind
+    uint32_t copies;
+    uint64_t output_bytes;    // of the last layer of a stage: to be handed over; 0: nothing is
+    uint64_t gradient_bytes;  // of the first one, of its input
+};
+
+struct followers {
+    uint32_t members;
+    size_t layer_count;
+    struct weir_layer *layers;  // [member * layer_count + layer]
+    struct handing *handings;
+};
+
+// --- functions of layers ---------------------------------------------------------------
+
+static bool hand_over(const struct handing *handing, const struct weir_pass *pass, bool is_forward, void *data,
+                      uint64_t bytes, struct weir_error *error)
+{
+    struct attendance at = handing->at;
+    if (bytes == 0)
+        return true;
+    at.place += pass->copy + (is_forward ? 0 : handing->copies);
+    shard_meeting_hand_over(handing->meeting, &at, pass->queue, data, bytes);
+    return shard_meeting_lets_on(handing->meeting, error);
+}
+
+static bool forward(void *self, const struct weir_pass *pass, struct weir_error *error)
+{
+    const struct handing *handing = self;
+    return (!handing->layer || handing->layer->forward(handing->layer->self, pass, error))
+        && hand_over(handing, pass, true, pass->output, handing->output_bytes, error);
+}
+
+static bool backward(void *self, const struct weir_pass *pass, struct weir_error *error)
+{
+    const struct handing *handing = self;
+    return (!handing->layer || handing->layer->backward(handing->layer->self, pass, error))
+        && hand_over(handing, pass, false, pass->input_gradient, handing->gradient_bytes, error);
+}
+
+static bool backward_input(void *self, const struct weir_pass *pass, struct weir_error *error)
+{
+    const struct handing *handing = self;
+    return (!handing->layer || handing->layer->backward_input(handing->layer->self, pass, error))
+        && hand_over(handing, pass, false, pass->input_gradient, handing->gradient_bytes, error);
+}
+
+static bool backward_weight(void *self, const struct weir_pass *pass, struct weir_error *error)
+{
+    const struct handing *handing = self;
+    return !handing->layer || handing->layer->backward_weight(handing->layer->self, pass, error);
+}
+
+static bool initialize(void *self, void *queue, void *parameters, struct weir_error *error)
+{
+    const struct handing *handing = self;
+    return handing->layer->initialize(handing->layer->self, queue, parameters, error);
+}
+
+// --- making ------------------------------------------------------------------------------
+
+uint32_t followers_places(const struct plan *plan, uint32_t copies)
+{
+    return 2 * (uint32_t)plan->stage_count * copies;
+}
+
+static bool has(const struct plan *plan, size_t stage, uint32_t member)
+{
+    return member < plan_stage_group(&plan->stages[stage]);
+}
+
+static struct weir_layer followed_layer(const struct weir_layer *layer, uint64_t output_bytes, bool has_backward)
+{
+    return (struct weir_layer){ .name = layer->name, .kind = layer->kind, .output_bytes = output_bytes,
+                                .forward = forward, .backward_input = backward_input,
+                                .backward_weight = backward_weight, .backward = has_backward ? backward : NULL };
+}
+
+static void wrap(struct weir_layer *layer)
+{
+    layer->forward = forward;
+    layer->backward_input = backward_input;
+    layer->backward_weight = backward_weight;
+    layer->backward = layer->backward ? backward : NULL;
+    layer->initialize = layer->initialize ? initialize : NULL;
+}
+
+// One layer of a stage, of a member that has it or follows it.
+static void put(struct followers *followers, const struct followers_request *request, size_t s, uint32_t l,
+                uint32_t member)
+{
+    const struct plan *plan = request->plan;
+    const struct plan_stage *stage = &plan->stages[s];
+    const struct weir_layer *given = &request->layers[0][l];
+    const uint32_t group = plan_stage_group(stage);
+    struct weir_layer *layer = &followers->layers[member * request->layer_count + l];
+    struct handing *handing = &followers->handings[member * request->layer_count + l];
+    const bool is_own = has(plan, s, member), is_last = l + 1 == stage->end, is_first = l == stage->first;
+    *layer = is_own ? request->layers[member][l]
+                    : followed_layer(given, is_last ? given->output_bytes : 0, given->backward);
+    if (layer->tied)
+        layer->tied = &followers->layers[member * request->layer_count + (layer->tied - request->layers[member])];
+    if (group == request->members || (is_own && member > 0))
+        return;
+    *handing = (struct handing){
+        .layer = is_own ? &request->layers[member][l] : NULL, .meeting = request->meeting, .copies = request->copies,
+        .at = { .place = request->first_place + 2 * (uint32_t)s * request->copies,
+                .members = 1 + request->members - group, .member = is_own ? 0 : 1 + member - group },
+        .output_bytes = is_last ? given->output_bytes : 0,
+        .gradient_bytes = is_first && l > 0 ? request->layers[0][l - 1].output_bytes : 0,
+    };
+    if (is_own)
+        wrap(layer);
+    layer->self = handing;
+}
+
+static size_t stage_with(const struct plan *plan, size_t layer)
+{
+    size_t stage = 0;
+    while (plan->stages[stage].end <= layer)
+        stage++;
+    return stage;
+}
+
+static bool ties_hold(const struct followers_request *request, struct error *error)
+{
+    const struct plan *plan = request->plan;
+    const struct weir_layer *layers = request->layers[0];
+    for (size_t l = 0; l < request->layer_count; l++) {
+        if (!layers[l].tied)
+            continue;
+        const uint32_t own = plan_stage_group(&plan->stages[stage_with(plan, l)]);
+        const uint32_t other = plan_stage_group(&plan->stages[stage_with(plan, (size_t)(layers[l].tied - layers))]);
+        if (own != other)
+            return error_set(error, "layer %s is tied to %s, and their stages are on groups of %u devices and of %u: "
+                             "plan with the same variant for both", layers[l].name, layers[l].tied->name, own, other);
+    }
+    return true;
+}
+
+struct followers *followers_create(const struct followers_request *request, struct error *error)
+{
+    const struct plan *plan = request->plan;
+    const size_t count = request->members * request->layer_count;
+    struct followers *followers = calloc(1, sizeof *followers);
+    if (followers) {
+        followers->members = request->members;
+        followers->layer_count = request->layer_count;
+        followers->layers = calloc(count, sizeof followers->layers[0]);
+        followers->handings = calloc(count, sizeof followers->handings[0]);
+    }
+    const bool good = (followers && followers->layers && followers->handings)
+                   || error_no_memory(error, "the members of groups");
+    if (!good || !ties_hold(request, error)) {
+        followers_free(followers);
+        return NULL;
+    }
+    for (uint32_t m = 0; m < request->members; m++)
+        for (size_t s = 0; s < plan->stage_count; s++)
+            for (uint32_t l = plan->stages[s].first; l < plan->stages[s].end; l++)
+                put(followers, request, s, l, m);
+    return followers;
+}
+
+void followers_free(struct followers *followers)
+{
+    if (!followers)
+        return;
+    free(followers->layers);
+    free(followers->handings);
+    free(followers);
+}
+
+const struct weir_layer *followers_layers(const struct followers *followers, uint32_t member)
+{
+    return &followers->layers[member * followers->layer_count];
+}
