@@ -35,6 +35,10 @@ static void pair_clear(struct pair *pair)
 static struct pipeline *make_pipeline(struct pair *pair, struct error *error)
 {
     const struct verify_layers *what = pair->what;
+    if (what->schedule && what->member_count > 0) {
+        error_set(error, "an order of one's own runs stages that are not split over devices: plan without variants");
+        return NULL;
+    }
     if (what->schedule)
         return pipeline_create_on(what->schedule, what->plan, what->ours, what->layer_count, what->device,
                                   &what->settings, error);
