@@ -111,7 +111,7 @@ static void read_mixtral(struct json *root, struct transformer *model)
 {
     read_llama(root, model);
     model->experts = json_u64(root, "num_local_experts", 2, MOST_EXPERTS);
-    model->chosen = json_u64(root, "num_experts_per_tok", 1, model->experts);
+    model->chosen = json_u64(root, "num_experts_per_tok", 1, MOST_EXPERTS);
     model->expert_ffn = model->ffn;
     model->expert_every = 1;
 }
@@ -119,7 +119,7 @@ static void read_mixtral(struct json *root, struct transformer *model)
 static void read_qwen_experts(struct json *root, struct transformer *model)
 {
     model->experts = json_u64(root, "num_experts", 2, MOST_EXPERTS);
-    model->chosen = json_u64(root, "num_experts_per_tok", 1, model->experts);
+    model->chosen = json_u64(root, "num_experts_per_tok", 1, MOST_EXPERTS);
     model->expert_ffn = size(root, "moe_intermediate_size");
     model->expert_every = has(root, "decoder_sparse_step")
         ? json_u64(root, "decoder_sparse_step", 1, TRANSFORMER_MOST_LAYERS) : 1;
@@ -160,13 +160,14 @@ static void read_deepseek(struct json *root, struct transformer *model)
     read_llama(root, model);
     read_latent(root, model);
     model->experts = json_u64(root, "n_routed_experts", 2, MOST_EXPERTS);
-    model->chosen = json_u64(root, "num_experts_per_tok", 1, model->experts);
+    model->chosen = json_u64(root, "num_experts_per_tok", 1, MOST_EXPERTS);
     model->expert_ffn = size(root, "moe_intermediate_size");
     if (has(root, "n_shared_experts"))
         model->shared_ffn = json_u64(root, "n_shared_experts", 0, 64) * model->expert_ffn;
     if (has(root, "first_k_dense_replace"))
-        model->dense_layers = json_u64(root, "first_k_dense_replace", 0, model->layers);
-    model->expert_every = has(root, "moe_layer_freq") ? json_u64(root, "moe_layer_freq", 1, model->layers) : 1;
+        model->dense_layers = json_u64(root, "first_k_dense_replace", 0, TRANSFORMER_MOST_LAYERS);
+    model->expert_every = has(root, "moe_layer_freq")
+        ? json_u64(root, "moe_layer_freq", 1, TRANSFORMER_MOST_LAYERS) : 1;
     model->corrected_router = strcmp(model->name, "deepseek_v3") == 0;
 }
 
@@ -206,6 +207,9 @@ static void check(const struct json *root, struct transformer *model)
     if (model->kv_heads > 0 && model->heads % model->kv_heads != 0)
         json_refuse(root, "its %llu heads of keys and values do not divide its %llu heads",
                     (unsigned long long)model->kv_heads, (unsigned long long)model->heads);
+    if (model->chosen > model->experts)
+        json_refuse_key(root, "num_experts_per_tok", "is %llu, of %llu experts", (unsigned long long)model->chosen,
+                        (unsigned long long)model->experts);
     if (!model->is_latent) {
         model->nope_size = model->head_size;
         model->value_size = model->head_size;

@@ -96,7 +96,9 @@ static const struct wrong {
       "config.json: its 3 heads of keys and values do not divide its 4 heads" },
     { "{\"model_type\": \"qwen3_moe\", \"vocab_size\": 100, \"num_hidden_layers\": 2, \"hidden_size\": 64,"
       " \"num_attention_heads\": 4, \"intermediate_size\": 64, \"num_experts\": 4, \"num_experts_per_tok\": 8,"
-      " \"moe_intermediate_size\": 64}", "config.json: num_experts_per_tok: is 8; it must be from 1 to 4" },
+      " \"moe_intermediate_size\": 64}", "config.json: num_experts_per_tok: is 8, of 4 experts" },
+    { "{\"model_type\": \"deepseek_v3\", \"vocab_size\": 100, \"num_experts_per_tok\": 8}",
+      "config.json: num_hidden_layers: is missing" },
     { "{\"model_type\": \"mixtral\", \"vocab_size\": 16777216, \"num_hidden_layers\": 4096, \"hidden_size\": 262144,"
       " \"num_attention_heads\": 64, \"intermediate_size\": 262144, \"num_local_experts\": 4096,"
       " \"num_experts_per_tok\": 1}", "config.json: says a model of more than 7 * 10^13 parameters" },
