@@ -17,6 +17,7 @@ import math
 import os
 import statistics
 import sys
+import time
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, os.pardir, 'python'))
@@ -320,6 +321,7 @@ def state_bytes(row, layer):
     if shard == 'none' or row['source']['key'] == 'megatron-ci' and not row.get('zero'):
         return 18 * (plain + experts)
     held = 8 if 'bf16-optimizer' in str(row.get('zero')) else 6  # DeepSpeed's has gradients of 2 and of 4 bytes
+    held = 4 if row['source']['key'].startswith(('megatron-bridge', 'nemo', 'dgxc')) else held  # theirs are of 2
     return plain * (held + 12 / (dp * cp)) + experts * (held + 12 / alike)
 
 
@@ -357,7 +359,8 @@ def rank_bytes(row, estimate, stage, pp, micro_batches):
         if kind == 'head':
             most = max(most, times * (layer['saved_bytes'] + layer['backward_workspace_bytes']))
         else:
-            total += times * kept_bytes(row, layer) * in_flight(row, stage, pp, micro_batches)
+            here = max(0, 1 - (row.get('cpu_offload_layers') or 0) / (blocks or 1))  # of its blocks' activations
+            total += times * here * kept_bytes(row, layer) * in_flight(row, stage, pp, micro_batches)
     again = sum(layers[kind]['saved_bytes'] for kind in layers if kind in ('attention', 'mlp', 'experts'))
     return total + max(most, again if recomputed_share(row) == 1 else 0)
 
@@ -497,16 +500,24 @@ def main():
     with open(options.rows, encoding='utf-8') as file:
         rows = [row for row in json.load(file) if is_wanted(row) and options.only in row['id']]
     groups, sources, left = collections.defaultdict(list), collections.defaultdict(list), collections.Counter()
-    memory, errors = collections.defaultdict(list), {}
+    memory, errors, taken, over = collections.defaultdict(list), {}, [], []
     for row in rows:
         try:
+            start = time.monotonic()
             found = estimate_row(row)
             if not found:
                 left['no plain transformer, or no such device'] += 1
                 continue
+            taken.append(time.monotonic() - start)
+            if predicted_bytes(row, found[1], found[0]) > found[1]['memory_bytes']:
+                over.append(row['id'])
             compare_row(row, *found, options.each, groups, sources, memory, errors)
         except weir.WeirError as why:
             left[str(why)] += 1
+    if taken:
+        print(f'{len(taken)} rows, {1e3 * statistics.median(taken):.2f} ms for an estimate in the median')
+    if over:
+        print(f'said not to fit, and ran: {len(over)} rows: ' + ', '.join(over[:10]))
     for why, count in left.items():
         print(f'left out: {count} rows: {why}')
     for source in sorted(sources):

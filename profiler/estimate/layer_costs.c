@@ -166,6 +166,12 @@ static void keep(struct layer_maker *maker, double numbers)
     maker->layer->saved_bytes += tensor_bytes(numbers * maker->number);
 }
 
+// What products read waits as narrow as they read it.
+static void keep_read(struct layer_maker *maker, double numbers)
+{
+    maker->layer->saved_bytes += tensor_bytes(numbers * maker->product_number);
+}
+
 static void keep_mask(struct layer_maker *maker, double numbers)
 {
     if (maker->model->drops)
@@ -397,11 +403,11 @@ void make_attention(struct layer_maker *maker)
     if (model->output_bias)
         add_bias_gradient(maker, maker->local_tokens * hidden);
 
-    keep(maker, maker->local_tokens * hidden);
+    keep_read(maker, maker->local_tokens * hidden);
     keep(maker, tokens * queries);
     keep(maker, tokens * keys);
     keep(maker, tokens * kept_values);
-    keep(maker, tokens * values);
+    keep_read(maker, tokens * values);
     keep_mask(maker, maker->local_tokens * hidden);
     hold(maker, tokens * (queries + keys + kept_values));
     maker->layer->parameters = attention_share(maker);
@@ -424,7 +430,7 @@ static void add_mlp(struct layer_maker *maker, double tokens, double ffn, double
     add_activation(maker, tokens * ffn * count);
     add_linear(maker, tokens, ffn, hidden, count);
     keep(maker, ups * tokens * ffn * count);
-    keep(maker, tokens * ffn * count);
+    keep_read(maker, tokens * ffn * count);
     hold(maker, ups * tokens * ffn * count);
 }
 
@@ -442,7 +448,7 @@ void make_mlp(struct layer_maker *maker)
     add_residual(maker);
     if (model->mlp_biases)
         add_bias_gradient(maker, maker->local_tokens * hidden);  // the other one is added up with the activation's
-    keep(maker, maker->local_tokens * hidden);
+    keep_read(maker, maker->local_tokens * hidden);
     keep_mask(maker, maker->local_tokens * hidden);
     const double norm = (model->has_layer_norm ? 2 : 1) * hidden;
     maker->layer->parameters =
@@ -514,8 +520,9 @@ void make_experts(struct layer_maker *maker)
     for (int i = ESTIMATE_F; i <= ESTIMATE_I; i++)
         hide_dispatch(maker, i, before[i]);
     add_residual(maker);
-    keep(maker, maker->local_tokens * hidden);
-    keep(maker, 2 * sent * hidden);  // what the experts have read, and what they have said
+    keep_read(maker, maker->local_tokens * hidden);
+    keep_read(maker, sent * hidden);  // what the experts have read
+    keep(maker, sent * hidden);       // and what they have said
     maker->layer->saved_bytes += tensor_bytes(4 * maker->local_tokens * (double)(2 * model->experts + model->chosen));
 
     maker->layer->expert_parameters = transformer_experts_parameters(model) / maker->request->expert;
