@@ -511,7 +511,8 @@ void make_experts(struct layer_maker *maker)
         leave_split(maker);
     }
     hide_exchanges(maker);
-    const double before[] = { phase_of(maker, ESTIMATE_F)->communication_ns, phase_of(maker, ESTIMATE_I)->communication_ns };
+    const struct phase_estimate *phases = maker->layer->phases;
+    const double before[] = { phases[ESTIMATE_F].communication_ns, phases[ESTIMATE_I].communication_ns };
     add_dispatch(maker, ESTIMATE_F, sent * hidden);
     add_mlp(maker, sent / here, (double)model->expert_ffn, here);
     add_dispatch(maker, ESTIMATE_F, sent * hidden);
