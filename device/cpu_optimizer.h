@@ -31,7 +31,8 @@ static void cpu_sgd(struct queue *queue, const struct sgd *sgd, const struct opt
     (void)queue;
     FOR_VECTORS (i, left, span->count) {
         const vec w = vec_load_first(weights + i, left, 0);
-        const vec g = vec_load_first(span->gradients + i, left, 0) + sgd->decay * w;
+        const vec plain = span->gradients ? vec_load_first(span->gradients + i, left, 0) : vec_all(0);
+        const vec g = plain + sgd->decay * w;
         const vec m = span->first ? sgd->momentum * vec_load_first(span->first + i, left, 0) + g : g;
         if (span->first)
             vec_store_first(span->first + i, m, left);

@@ -94,4 +94,108 @@ static void cpu_lamb(struct queue *queue, const struct lamb *lamb, const struct 
     }
 }
 
+// --- adafactor -----------------------------------------------------------------------
+
+// The moments of a matrix's rows and columns go towards the means of their squared gradients.
+static void factored_rows(const struct factored_span *span, float beta)
+{
+    for (size_t r = 0; r < span->rows; r++) {
+        struct squares sum = { 0 };
+        FOR_VECTORS (i, left, span->columns)
+            squares_add(&sum, vec_load_first(span->gradients + r * span->columns + i, left, 0), left);
+        const float mean = (float)(squares_sum(&sum) / (double)span->columns);
+        span->row[r] = (1 - beta) * span->row[r] + beta * mean;
+    }
+}
+
+static void factored_columns(const struct factored_span *span, float beta)
+{
+    FOR_VECTORS (i, left, span->columns) {
+        dvec low = { 0 }, high = { 0 };
+        for (size_t r = 0; r < span->rows; r++) {
+            float lanes[LANES];
+            vec_store(lanes, vec_load_first(span->gradients + r * span->columns + i, left, 0));
+            const dvec a = __builtin_convertvector(*(const half_vec_anywhere *)lanes, dvec);
+            const dvec b = __builtin_convertvector(*(const half_vec_anywhere *)(lanes + LANES / 2), dvec);
+            low += a * a;
+            high += b * b;
+        }
+        for (size_t lane = 0; lane < LANES && lane < left; lane++) {
+            const double sum = lane < LANES / 2 ? low[lane] : high[lane - LANES / 2];
+            const float mean = (float)(sum / (double)span->rows);
+            span->column[i + lane] = (1 - beta) * span->column[i + lane] + beta * mean;
+        }
+    }
+}
+
+static void vector_moments(const struct factored_span *span, float beta)
+{
+    FOR_VECTORS (i, left, span->columns) {
+        const vec g = vec_load_first(span->gradients + i, left, 0), v = vec_load_first(span->row + i, left, 0);
+        vec_store_first(span->row + i, (1 - beta) * v + beta * g * g, left);
+    }
+}
+
+// What the moments of columns are multiplied by in a row: its own moment over the mean of all rows'.
+static float row_mean(const struct factored_span *span)
+{
+    double sum = 0;
+    for (size_t r = 0; r < span->rows; r++)
+        sum += (double)span->row[r];
+    const float mean = (float)(sum / (double)span->rows);
+    return mean < ADAFACTOR_LEAST_SECOND ? ADAFACTOR_LEAST_SECOND : mean;
+}
+
+INLINE vec factored_step(vec gradient, vec second)
+{
+    return gradient / vec_sqrt(vec_max(vec_all(ADAFACTOR_LEAST_SECOND * ADAFACTOR_LEAST_SECOND), second));
+}
+
+// The second moments of a row, of column i and on.
+INLINE vec factored_second(const struct factored_span *span, size_t r, float mean, size_t i, size_t left)
+{
+    if (!span->column)
+        return vec_load_first(span->row + i, left, 0);
+    return span->row[r] / mean * vec_load_first(span->column + i, left, 0);
+}
+
+// How far all numbers go: the rate by the weights' size, and less where steps are larger than 1.
+static float factored_scale(const struct factored_span *span, float mean, float rate)
+{
+    struct squares weights = { 0 }, steps = { 0 };
+    const double count = (double)span->rows * (double)span->columns;
+    for (size_t r = 0; r < span->rows; r++)
+        FOR_VECTORS (i, left, span->columns) {
+            const size_t at = r * span->columns + i;
+            const vec g = vec_load_first(span->gradients + at, left, 0);
+            squares_add(&weights, vec_load_first(floats_of(span->weights) + at, left, 0), left);
+            squares_add(&steps, factored_step(g, factored_second(span, r, mean, i, left)), left);
+        }
+    const double weight = sqrt(squares_sum(&weights) / count), step = sqrt(squares_sum(&steps) / count);
+    const double size = weight > (double)ADAFACTOR_LEAST_WEIGHT ? weight : (double)ADAFACTOR_LEAST_WEIGHT;
+    return (float)((double)rate * size / (step > 1 ? step : 1));
+}
+
+static void cpu_adafactor(struct queue *queue, const struct adafactor *adafactor, const struct factored_span *span)
+{
+    const struct adafactor_factors *there = adafactor->factors_at;
+    const struct adafactor_factors factors = there ? *there : adafactor_factors(adafactor);
+    (void)queue;
+    if (span->column) {
+        factored_rows(span, factors.beta);
+        factored_columns(span, factors.beta);
+    } else {
+        vector_moments(span, factors.beta);
+    }
+    const float mean = span->column ? row_mean(span) : 1, scale = factored_scale(span, mean, factors.rate);
+    for (size_t r = 0; r < span->rows; r++)
+        FOR_VECTORS (i, left, span->columns) {
+            const size_t at = r * span->columns + i;
+            const vec g = vec_load_first(span->gradients + at, left, 0);
+            const vec w = vec_load_first(floats_of(span->weights) + at, left, 0);
+            const vec step = factored_step(g, factored_second(span, r, mean, i, left));
+            vec_store_first(floats(span->next) + at, factors.shrink * w - scale * step, left);
+        }
+}
+
 #endif

@@ -3,6 +3,7 @@
 // table.
 #include "device/cpu.h"
 #include "device/cpu_attention.h"
+#include "device/cpu_eight_bits.h"
 #include "device/cpu_elementwise.h"
 #include "device/cpu_optimizer.h"
 #include "device/cpu_rows.h"
@@ -39,6 +40,8 @@ const struct kernel_functions CPU_KERNELS = {
     .sgd = cpu_sgd,
     .lars = cpu_lars,
     .lamb = cpu_lamb,
+    .adafactor = cpu_adafactor,
+    .adam8bit = cpu_adam8bit,
     .norm = cpu_norm,
     .clip = cpu_clip,
 };

@@ -179,6 +179,16 @@ KERNEL(lamb, (struct queue *queue, const struct lamb *lamb, const struct optimiz
        LIST(*lamb, *span),
        (queue, &x->lamb, &x->span),
        LIST(lamb, span))
+KERNEL(adafactor, (struct queue *queue, const struct adafactor *adafactor, const struct factored_span *span),
+       struct adafactor adafactor; struct factored_span span;,
+       LIST(*adafactor, *span),
+       (queue, &x->adafactor, &x->span),
+       LIST(adafactor, span))
+KERNEL(adam8bit, (struct queue *queue, const struct adamw *adamw, const struct eight_bit_span *span),
+       struct adamw adamw; struct eight_bit_span span;,
+       LIST(*adamw, *span),
+       (queue, &x->adamw, &x->span),
+       LIST(adamw, span))
 KERNEL(norm, (struct queue *queue, float *norm, const float *in, size_t count),
        float *norm; const float *in; size_t count;,
        LIST(norm, in, count),

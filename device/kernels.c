@@ -263,6 +263,48 @@ void kernel_lamb(struct queue *queue, const struct lamb *lamb, const struct opti
     LAUNCH(queue, lamb, lamb, span);
 }
 
+struct adafactor_factors adafactor_factors(const struct adafactor *adafactor)
+{
+    const double update = (double)adafactor->update, rate = (double)adafactor->rate;
+    return (struct adafactor_factors){
+        .rate = (float)fmin(rate, 1 / sqrt(update)),
+        .beta = (float)pow(update, -0.8),
+        .shrink = 1 - adafactor->rate * adafactor->decay,
+    };
+}
+
+void kernel_adafactor(struct queue *queue, const struct adafactor *adafactor, const struct factored_span *span)
+{
+    assert(adafactor->update > 0 && queue->device->precision == PRECISION_FP32);
+    assert(span->column || span->rows == 1);
+    LAUNCH(queue, adafactor, adafactor, span);
+}
+
+// Of `steps` codes in a decade the first is at 2^decade - 1 of the positive ones, where decade 0 has one.
+static float positive_value(unsigned code, unsigned first_steps)
+{
+    static const float decades[] = { 1e-6f, 1e-5f, 1e-4f, 1e-3f, 1e-2f, 1e-1f, 1 };
+    unsigned decade = 0, steps = first_steps;
+    for (; decade < 7 && code >= steps; decade++, steps *= 2)
+        code -= steps;
+    return decade == 7 ? 1.0f : decades[decade] * (0.1f + 0.9f * ((float)code + 0.5f) / (float)steps);
+}
+
+float eight_bit_value(unsigned code, bool is_signed)
+{
+    if (!is_signed)
+        return code == 0 ? 0.0f : positive_value(code - 1, 2);
+    if (code == 127)
+        return 0.0f;
+    return code > 127 ? positive_value(code - 128, 1) : -positive_value(126 - code, 1);
+}
+
+void kernel_adam8bit(struct queue *queue, const struct adamw *adamw, const struct eight_bit_span *span)
+{
+    assert(adamw->update > 0 && queue->device->precision == PRECISION_FP32);
+    LAUNCH(queue, adam8bit, adamw, span);
+}
+
 float trust_ratio(double above, double below, double norm)
 {
     return above > 0 && norm > 0 ? (float)(above / below) : 1.0f;

@@ -243,7 +243,7 @@ struct sgd {
 };
 // first = momentum * first + (gradient + decay * weight); next = weight - rate * first, or by
 // Nesterov weight - rate * (momentum * first + (gradient + decay * weight)), a step ahead.
-// Without momentum `first` may be NULL: a buffer of zeroes that stays away.
+// Without momentum `first` may be NULL: a buffer of zeroes that stays away. So may `gradients`: weights only decay.
 void kernel_sgd(struct queue *queue, const struct sgd *sgd, const struct optimizer_span *span);
 
 // Of a whole tensor, or a part of one: how far each step goes is a matter of the norms of all of it, whose squares are
@@ -271,6 +271,50 @@ struct lamb_factors {
 };
 struct lamb_factors lamb_factors(const struct lamb *lamb);
 void kernel_lamb(struct queue *queue, const struct lamb *lamb, const struct optimizer_span *span);
+
+// Adafactor without a first moment, as torch.optim.Adafactor has it, of weights in fp32. Of a matrix, by rows,
+//
+//     row     = (1 - beta) * row + beta * mean of the row's squared gradients, beta = update^-0.8; column likewise
+//     second  = row column / mean of all rows
+//     step    = gradient / root of second, scaled down so that its root mean square is at most 1
+//     next    = (1 - rate * decay) * weight - min(rate, update^-0.5) * max(root mean square of weights, 0.001) * step
+//
+// Of a vector `row` has a float for each number and is `second`; `column` is NULL.
+struct adafactor {
+    float rate, decay;
+    uint64_t update;         // from 1
+    const void *factors_at;  // as of struct adamw
+};
+struct adafactor_factors {
+    float rate, beta, shrink;
+};
+#define ADAFACTOR_LEAST_WEIGHT 1e-3f           // root mean square that weights have at least
+#define ADAFACTOR_LEAST_SECOND 1.1920929e-7f   // which `second` is not below the square of, nor the mean of rows it
+struct factored_span {
+    struct values *next;
+    const struct values *weights;
+    const float *gradients;
+    size_t rows, columns;
+    float *row, *column;
+};
+struct adafactor_factors adafactor_factors(const struct adafactor *adafactor);
+void kernel_adafactor(struct queue *queue, const struct adafactor *adafactor, const struct factored_span *span);
+
+// Adam or AdamW whose moments are a byte each, of weights in fp32: a dynamic code (Dettmers 2016, 1511.04561) of the
+// moment by the largest of its block of EIGHT_BIT_BLOCK, which is its scale. Updates are by the moments in full.
+enum { EIGHT_BIT_BLOCK = 2048 };
+struct eight_bit_span {
+    struct values *next;
+    const struct values *weights;
+    const float *gradients;
+    size_t count;
+    uint8_t *first, *second;              // `count` each
+    float *first_scales, *second_scales;  // one for each block
+};
+// What a code stands for, from 0 (of a first moment from -1) to 1: codes ascend. Those of a decade divide it evenly,
+// twice as many as those of the one below; there are seven.
+float eight_bit_value(unsigned code, bool is_signed);
+void kernel_adam8bit(struct queue *queue, const struct adamw *adamw, const struct eight_bit_span *span);
 
 // above / below, or 1 where `above` or `norm` is 0 or no number.
 float trust_ratio(double above, double below, double norm);

@@ -194,6 +194,9 @@ struct kernel_functions {
     void (*sgd)(struct queue *queue, const struct sgd *sgd, const struct optimizer_span *span);
     void (*lars)(struct queue *queue, const struct lars *lars, const struct optimizer_span *span);
     void (*lamb)(struct queue *queue, const struct lamb *lamb, const struct optimizer_span *span);
+    // Of devices whose precision is fp32; others have neither.
+    void (*adafactor)(struct queue *queue, const struct adafactor *adafactor, const struct factored_span *span);
+    void (*adam8bit)(struct queue *queue, const struct adamw *adamw, const struct eight_bit_span *span);
     void (*norm)(struct queue *queue, float *norm, const float *in, size_t count);
     void (*clip)(struct queue *queue, const struct clip *clip, float *gradients, size_t count);
 };

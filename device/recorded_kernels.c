@@ -49,8 +49,17 @@ EQUAL_IF(optimizer_span, next, weights, master, gradients, first, second, count)
 EQUAL_IF(dropout, probability)                // but for the key,
 EQUAL_IF(adamw, beta1, beta2, epsilon)        // what adamw_factors() come of,
 EQUAL_IF(sgd, momentum, decay, is_nesterov)   // and the rate
+EQUAL_IF(factored_span, next, weights, gradients, rows, columns, row, column)
+EQUAL_IF(eight_bit_span, next, weights, gradients, count, first, second, first_scales, second_scales)
 EQUAL_IF(lars, momentum, decay, trust)
 EQUAL_IF(lamb, beta1, beta2, epsilon, decay, trusts)
+
+// All of it varies.
+static bool always_equal(const struct adafactor *a, const struct adafactor *b, size_t bytes)
+{
+    (void)a, (void)b, (void)bytes;
+    return true;
+}
 
 #define AND_EQUAL(member)                       \
     && _Generic((a->member),                    \
@@ -65,6 +74,9 @@ EQUAL_IF(lamb, beta1, beta2, epsilon, decay, trusts)
            struct adamw: equal_adamw,           \
            struct sgd: equal_sgd,               \
            struct lars: equal_lars,             \
+           struct factored_span: equal_factored_span,   \
+           struct eight_bit_span: equal_eight_bit_span, \
+           struct adafactor: always_equal,      \
            struct lamb: equal_lamb,             \
            default: equal_bits)(&a->member, &b->member, sizeof a->member)
 
@@ -114,6 +126,15 @@ static bool lamb_varies(void *argument, struct word *word, const void ***address
     return true;
 }
 
+static bool adafactor_varies(void *argument, struct word *word, const void ***address)
+{
+    struct adafactor *adafactor = argument;
+    const struct adafactor_factors factors = adafactor_factors(adafactor);
+    memcpy(word->bytes, &factors, sizeof factors);
+    *address = &adafactor->factors_at;
+    return true;
+}
+
 static bool never_varies(void *argument, struct word *word, const void ***address)
 {
     (void)argument, (void)word, (void)address;
@@ -123,7 +144,7 @@ static bool never_varies(void *argument, struct word *word, const void ***addres
 #define OR_VARIES(member)                                                                            \
     || _Generic((x->member), struct dropout: dropout_varies, struct adamw: adamw_varies,             \
                 struct sgd: sgd_varies, struct lars: lars_varies, struct lamb: lamb_varies,             \
-                default: never_varies)((void *)&x->member, word, address)
+                struct adafactor: adafactor_varies, default: never_varies)((void *)&x->member, word, address)
 
 // --- the kernels -------------------------------------------------------------------------
 

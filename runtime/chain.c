@@ -5,6 +5,24 @@
 
 #include "common/number.h"
 
+bool chain_note_shapes(const struct weir_layer *layer, uint64_t number_bytes, struct profile_layer *to,
+                       struct error *error)
+{
+    const size_t count = layer->tensors ? layer->tensor_count : layer->parameter_bytes > 0;
+    to->shapes = count > 0 ? calloc(count, sizeof to->shapes[0]) : NULL;
+    if (count > 0 && !to->shapes)
+        return error_no_memory(error, "the shapes of a layer");
+    to->shape_count = count;
+    if (!layer->tensors && count > 0)
+        to->shapes[0] = (struct shape){ layer->parameter_bytes / number_bytes, 1 };
+    for (size_t t = 0; layer->tensors && t < count; t++) {
+        const struct weir_tensor *tensor = &layer->tensors[t];
+        to->shapes[t] = tensor->rows > 1 ? (struct shape){ tensor->rows, tensor->columns }
+                                         : (struct shape){ tensor->columns, 1 };
+    }
+    return true;
+}
+
 struct profile *chain_profile(const struct weir_layer *layers, size_t layer_count, const char *dtype,
                               struct error *error)
 {
@@ -12,7 +30,7 @@ struct profile *chain_profile(const struct weir_layer *layers, size_t layer_coun
     for (size_t l = 0; profile && l < layer_count; l++) {
         const struct weir_layer *from = &layers[l];
         struct profile_layer *to = &profile->layers[l];
-        to->parameter_bytes = from->parameter_bytes;
+        to->parameter_bytes = round_to_256(from->parameter_bytes);  // as it is counted where it is measured
         to->output_bytes = from->output_bytes;
         to->saved_bytes = from->saved_bytes;
         to->carried_bytes = from->carried_bytes;
@@ -20,6 +38,10 @@ struct profile *chain_profile(const struct weir_layer *layers, size_t layer_coun
         to->held_for_weight_bytes = from->held_for_weight_bytes;
         to->workspace_bytes = from->workspace_bytes;
         to->backward_workspace_bytes = layer_backward_room(layers, layer_count, l);
+        if (!chain_note_shapes(from, profile_dtype_bytes(dtype), to, error)) {
+            profile_free(profile);
+            return NULL;
+        }
     }
     if (profile && !chain_note_layers(layers, layer_count, profile, error)) {
         profile_free(profile);
@@ -209,7 +231,9 @@ static bool measure_stage(struct chain *chain, const struct weir_layer *layers, 
         chain->window = chain->stage.bytes.streams ? holding->window : 0;
         chain_find_tied(chain);
         lay_out(chain);
-        good = chain_collect_shared(chain, layers, profile, error) && chain_write_steps(chain, layer_count, error);
+        good = chain_collect_shared(chain, layers, profile, error)
+            && chain_collect_parts(chain, layers, profile, holding, error)
+            && chain_write_steps(chain, layer_count, error);
     }
     profile_free(profile);
     return good;
@@ -250,7 +274,7 @@ struct chain *chain_create(const struct weir_layer *layers, size_t layer_count, 
     chain->stage.shard = holding->shard;
     if (!check_numbers(chain, error) || !check_splits(chain, error)
         || !measure_stage(chain, layers, layer_count, recompute, holding, replicas, error)
-        || !chain_collect_exempt(chain, error) || !chain_collect_parts(chain, layers, error)) {
+        || !chain_collect_exempt(chain, error)) {
         chain_free(chain);
         return NULL;
     }

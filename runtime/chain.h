@@ -22,6 +22,10 @@ struct chain;
 struct profile *chain_profile(const struct weir_layer *layers, size_t layer_count, const char *dtype,
                               struct error *error);
 
+// Notes the shapes of a layer's tensors: a layer that names none has one vector.
+bool chain_note_shapes(const struct weir_layer *layer, uint64_t number_bytes, struct profile_layer *to,
+                       struct error *error);
+
 // Notes in a profile of these layers what each reads from, where they are no chain, and which are tied: a layer reads
 // all parameters of the one it is tied to, and has none of them among its own.
 bool chain_note_layers(const struct weir_layer *layers, size_t layer_count, struct profile *profile,

@@ -82,7 +82,8 @@ uint64_t chain_lay_out_weights(struct chain *chain);
 bool chain_collect_shared(struct chain *chain, const struct weir_layer *layers, const struct profile *profile,
                           struct error *error);
 bool chain_collect_exempt(struct chain *chain, struct error *error);
-bool chain_collect_parts(struct chain *chain, const struct weir_layer *layers, struct error *error);
+bool chain_collect_parts(struct chain *chain, const struct weir_layer *layers, const struct profile *profile,
+                         const struct holding *holding, struct error *error);
 
 // Of bytes of a whole micro-batch, those of a part (stage_bytes_of_split()). What lies behind so many begins there: then
 // each has its share, rounded down to 256, and all together take no more than is planned.

@@ -1,3 +1,4 @@
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -179,11 +180,13 @@ static struct stage_part part_of(const struct chain *chain, const struct home *h
     const uint64_t first = home->parameters / chain->number_bytes;
     return (struct stage_part){ .layer = (uint32_t)(home->layer - layers), .first = first,
                                 .end = first + round_to_256(home->layer->parameter_bytes) / chain->number_bytes,
+                                .numbers = home->layer->parameter_bytes / chain->number_bytes,
                                 .tensors = home->layer->tensors,
                                 .tensor_count = home->layer->tensors ? home->layer->tensor_count : 0 };
 }
 
-bool chain_collect_parts(struct chain *chain, const struct weir_layer *layers, struct error *error)
+bool chain_collect_parts(struct chain *chain, const struct weir_layer *layers, const struct profile *profile,
+                         const struct holding *holding, struct error *error)
 {
     struct stage_part *to = chain->parts = calloc(chain->copy_count + chain_length(chain) + 1, sizeof *to);
     if (!to)
@@ -194,6 +197,12 @@ bool chain_collect_parts(struct chain *chain, const struct weir_layer *layers, s
         *to = part_of(chain, &chain->copies[i], layers);
         to++->is_copy = true;
     }
+    uint64_t state = 0;
+    for (struct stage_part *part = chain->parts; part < to; part++) {
+        part->state = state;
+        part->state_end = state += holding_state_bytes(holding, profile, part->layer);
+    }
+    assert(!holding_is_plain(holding) || state == chain->stage.bytes.optimizer);
     chain->stage.parts = chain->parts;
     chain->stage.part_count = (size_t)(to - chain->parts);
     return true;

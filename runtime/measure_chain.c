@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/number.h"
+#include "runtime/chain.h"
 #include "runtime/layer_inputs.h"
 
 // A piece of device memory, and what the device counted for it.
@@ -188,7 +189,8 @@ static bool describe(void *self, size_t l, struct profile_layer *into, struct er
     into->workspace_bytes = own->workspace.bytes;
     into->backward_workspace_bytes = own->backward_workspace.bytes;
     into->flops = layer->flops;
-    return (into->name && into->kind) || error_no_memory(error, "a layer's name");
+    return ((into->name && into->kind) || error_no_memory(error, "a layer's name"))
+        && chain_note_shapes(layer, precision_bytes(device_precision(chain->device)), into, error);
 }
 
 static void note(void *self, struct text *notes)

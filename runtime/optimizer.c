@@ -21,10 +21,10 @@ static uint64_t moments_of(enum optimizer_kind kind)
     }
 }
 
-// Whether how far an element goes depends on the rest of its tensor.
+// Whether how far an element goes depends on the rest of its tensor, or layer.
 static bool is_by_tensor(enum optimizer_kind kind)
 {
-    return kind == OPTIMIZER_LARS || kind == OPTIMIZER_LAMB;
+    return kind == OPTIMIZER_LARS || kind == OPTIMIZER_LAMB || optimizer_keeps_blocks(kind);
 }
 
 struct optimizer optimizer_default(enum optimizer_kind kind)
@@ -37,6 +37,16 @@ struct optimizer optimizer_default(enum optimizer_kind kind)
 uint64_t optimizer_copies(enum optimizer_kind kind)
 {
     return moments_of(kind) + optimizer_is_master(kind);
+}
+
+bool optimizer_keeps_blocks(enum optimizer_kind kind)
+{
+    return kind == OPTIMIZER_ADAFACTOR || kind == OPTIMIZER_ADAM_8BIT;
+}
+
+uint32_t optimizer_parts(enum optimizer_kind kind)
+{
+    return optimizer_keeps_blocks(kind) ? 1 : (uint32_t)optimizer_copies(kind);
 }
 
 const char *optimizer_copy_name(enum optimizer_kind kind, uint64_t copy)
@@ -138,8 +148,9 @@ static void update_span(const struct work *work, uint64_t first, uint64_t end, b
         update_by_sgd(work->optimizer, work->queue, &span, decays);
 }
 
-// Elements [first, end), in turn what decays and what is exempt from it.
-static void update_range(const struct work *work, uint64_t first, uint64_t end)
+// Calls it for elements [first, end), in turn for what decays and what is exempt from it.
+static void walk_range(const struct work *work, uint64_t first, uint64_t end,
+                       void (*update)(const struct work *work, uint64_t first, uint64_t end, bool decays))
 {
     const struct optimizer_buffers *buffers = work->buffers;
     size_t i = 0;
@@ -149,9 +160,9 @@ static void update_range(const struct work *work, uint64_t first, uint64_t end)
         const struct exempt rest = { end, end }, *exempt = i < buffers->exempt_count ? &buffers->exempt[i] : &rest;
         const uint64_t from = exempt->first < end ? exempt->first : end, to = exempt->end < end ? exempt->end : end;
         if (first < from)
-            update_span(work, first, from, true);
+            update(work, first, from, true);
         if (from < to)
-            update_span(work, from > first ? from : first, to, false);
+            update(work, from > first ? from : first, to, false);
         first = to;
     }
 }
@@ -160,7 +171,7 @@ static void update_range(const struct work *work, uint64_t first, uint64_t end)
 static struct exempt tensor_of(const struct stage_part *part, size_t tensor, enum precision precision)
 {
     if (part->tensor_count == 0)
-        return (struct exempt){ part->first, part->end };
+        return (struct exempt){ part->first, part->numbers > 0 ? part->first + part->numbers : part->end };
     const struct weir_tensor *from = &part->tensors[tensor];
     const uint64_t first = part->first + from->first_byte / precision_bytes(precision);
     return (struct exempt){ first, first + (from->rows > 0 ? from->rows : 1) * from->columns };
@@ -172,9 +183,84 @@ static void update_tensors(const struct work *work, const struct stage_part *par
     const enum precision precision = device_precision(queue_device(work->queue));
     for (size_t t = 0; t < part->tensor_count || t == 0; t++) {
         const struct exempt range = tensor_of(part, t, precision);
-        update_range(work, range.first, range.end);
+        walk_range(work, range.first, range.end, update_span);
     }
 }
+
+// --- blocks, of weights in fp32 --------------------------------------------------------
+
+// A tensor decays where none of it is exempt.
+static bool decays(const struct work *work, struct exempt range)
+{
+    for (size_t i = 0; i < work->buffers->exempt_count; i++)
+        if (work->buffers->exempt[i].first < range.end && work->buffers->exempt[i].end > range.first)
+            return false;
+    return true;
+}
+
+static void update_by_adafactor(const struct work *work, const struct stage_part *part, float *state)
+{
+    const struct optimizer *optimizer = work->optimizer;
+    for (size_t t = 0; t < part->tensor_count || t == 0; t++) {
+        const struct exempt range = tensor_of(part, t, PRECISION_FP32);
+        const uint64_t rows = part->tensor_count > 0 && part->tensors[t].rows > 1 ? part->tensors[t].rows : 1;
+        const struct shape shape = { rows, (range.end - range.first) / rows };
+        const bool is_matrix = rows > 1 && shape.columns > 1;
+        const struct factored_span span = {
+            .next = values_at(work->buffers->next, PRECISION_FP32, range.first),
+            .weights = values_at(work->buffers->weights, PRECISION_FP32, range.first),
+            .gradients = work->buffers->gradients + range.first,
+            .rows = is_matrix ? rows : 1,
+            .columns = is_matrix ? shape.columns : range.end - range.first,
+            .row = state,
+            .column = is_matrix ? state + rows : NULL,
+        };
+        const float decay = decays(work, range) ? optimizer->decay : 0;
+        const struct adafactor adafactor = { .rate = optimizer->rate, .decay = decay, .update = work->update };
+        if (range.first < range.end)
+            kernel_adafactor(work->queue, &adafactor, &span);
+        state += optimizer_factored(shape);
+    }
+}
+
+// Decays by a step without gradients, since what is exempt may begin and end within a block.
+static void decay_range(const struct work *work, uint64_t first, uint64_t end, bool decays)
+{
+    const struct optimizer_span span = { .next = values_at(work->buffers->next, PRECISION_FP32, first),
+                                         .weights = values_at(work->buffers->weights, PRECISION_FP32, first),
+                                         .count = end - first };
+    const struct sgd sgd = { .rate = work->optimizer->rate, .decay = decays ? work->optimizer->decay : 0 };
+    kernel_sgd(work->queue, &sgd, &span);
+}
+
+static void update_by_adam8bit(const struct work *work, const struct stage_part *part, float *state)
+{
+    const uint64_t count = part->end - part->first, blocks = (count + EIGHT_BIT_BLOCK - 1) / EIGHT_BIT_BLOCK;
+    const struct optimizer *optimizer = work->optimizer;
+    struct values *next = values_at(work->buffers->next, PRECISION_FP32, part->first);
+    const struct eight_bit_span span = {
+        .next = next, .weights = next, .gradients = work->buffers->gradients + part->first, .count = count,
+        .first_scales = state, .second_scales = state + blocks,
+        .first = (uint8_t *)(state + 2 * blocks), .second = (uint8_t *)(state + 2 * blocks) + count,
+    };
+    const struct adamw adamw = { .rate = optimizer->rate, .beta1 = optimizer->beta1, .beta2 = optimizer->beta2,
+                                 .epsilon = optimizer->epsilon, .update = work->update };
+    if (count == 0)
+        return;
+    walk_range(work, part->first, part->end, decay_range);
+    kernel_adam8bit(work->queue, &adamw, &span);
+}
+
+static void update_block(const struct work *work, const struct stage_part *part)
+{
+    float *state = work->buffers->state + part->state / sizeof(float);
+    if (work->optimizer->kind == OPTIMIZER_ADAFACTOR)
+        update_by_adafactor(work, part, state);
+    else
+        update_by_adam8bit(work, part, state);
+}
+
+// --- of one's own ------------------------------------------------------------------------
 
 struct own_call {
     layer_update_function *function;
@@ -222,9 +308,11 @@ void optimizer_update(const struct optimizer *optimizer, uint64_t update, struct
     if (optimizer->own)
         return;
     if (!is_by_tensor(optimizer->kind)) {
-        update_range(&work, 0, buffers->count);
+        walk_range(&work, 0, buffers->count, update_span);
         return;
     }
-    for (size_t i = 0; i < buffers->part_count || i == 0; i++)
+    for (size_t i = 0; i < buffers->part_count && optimizer_keeps_blocks(optimizer->kind); i++)
+        update_block(&work, &parts[i]);
+    for (size_t i = 0; (i < buffers->part_count || i == 0) && !optimizer_keeps_blocks(optimizer->kind); i++)
         update_tensors(&work, &parts[i]);
 }

@@ -40,14 +40,15 @@ struct optimizer {
     float clip;  // the most that the norm of all gradients may be (clipping.h); 0: as it comes
 };
 
-// The usual numbers: rate 0.001, momentum 0.9, betas 0.9 and 0.999, epsilon 1e-8 (of lamb 1e-6), trust 0.001, no decay.
+// The usual numbers: rate 0.001, momentum 0.9, betas 0.9 and 0.999, epsilon 1e-8 (of lamb 1e-6), trust 0.001, no
+// decay.
 struct optimizer optimizer_default(enum optimizer_kind kind);
 
 struct optimizer_buffers {
     struct values *next;  // may be `weights`
     const struct values *weights;
     const float *gradients;
-    float *state;  // optimizer_copies() times `count`: moments, and the master copy where there is one
+    float *state;  // optimizer_copies() times `count`: moments, and the master copy where there is one; or blocks
     uint64_t count;
     const struct exempt *exempt;  // elements without decay, ascending, apart
     size_t exempt_count;
@@ -59,6 +60,15 @@ struct optimizer_buffers {
 // are, in a word for files: "momentum", "first_moment", "second_moment" or "master".
 uint64_t optimizer_copies(enum optimizer_kind kind);
 const char *optimizer_copy_name(enum optimizer_kind kind, uint64_t copy);
+
+// Whether a kind keeps a block of bytes for each layer instead, as many as holding_state_bytes() says:
+//
+//     adafactor   of each tensor in turn, floats: a moment of each row and of each column; of a vector of each number
+//     adam8bit    | scales of first moments | of second ones | codes of first moments | of second ones |
+bool optimizer_keeps_blocks(enum optimizer_kind kind);
+
+// In how many parts a layer's state is kept in files: its copies, or its block.
+uint32_t optimizer_parts(enum optimizer_kind kind);
 
 // Makes state that is all zeroes ready for the first update of these weights.
 void optimizer_begin(const struct optimizer *optimizer, struct queue *queue, const struct values *weights,

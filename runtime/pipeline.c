@@ -278,11 +278,32 @@ static uint64_t number_count(const struct pipeline *pipeline, uint32_t layer)
 
 uint32_t pipeline_parts(const struct pipeline *pipeline)
 {
-    return 1 + (uint32_t)optimizer_copies(pipeline->plan->holding.optimizer);
+    return 1 + optimizer_parts(pipeline->plan->holding.optimizer);
+}
+
+// Of a stage that has the layer.
+static const struct stage_part *part_of(const struct pipeline *pipeline, uint32_t layer, uint32_t stage)
+{
+    const struct stage *of = &pipeline->stages[stage];
+    size_t i = 0;
+    while (of->parts[i].layer != pipeline->place[layer])
+        i++;
+    return &of->parts[i];
+}
+
+static bool is_block(const struct pipeline *pipeline, uint32_t part)
+{
+    return part > 0 && optimizer_keeps_blocks(pipeline->plan->holding.optimizer);
 }
 
 uint64_t pipeline_part_bytes(const struct pipeline *pipeline, uint32_t layer, uint32_t part)
 {
+    uint64_t offset;
+    uint32_t copy = 0;
+    if (is_block(pipeline, part)) {
+        const struct stage_part *of = part_of(pipeline, layer, stage_with(pipeline, layer, &copy, &offset));
+        return of->state_end - of->state;
+    }
     const uint64_t count = is_split(pipeline, layer)
                              ? pipeline->shards->whole_bytes(pipeline->shards->self, layer) / pipeline->number_bytes
                              : number_count(pipeline, layer);
@@ -293,6 +314,11 @@ uint64_t pipeline_part_bytes(const struct pipeline *pipeline, uint32_t layer, ui
 static struct state_span span_of(const struct pipeline *pipeline, uint32_t layer, uint32_t part, uint32_t stage,
                                  uint64_t offset)
 {
+    if (is_block(pipeline, part)) {
+        const struct stage_part *of = part_of(pipeline, layer, stage);
+        return (struct state_span){ .stage = stage, .part = part, .first = of->state / sizeof(float),
+                                    .count = (of->state_end - of->state) / sizeof(float) };
+    }
     return (struct state_span){ .stage = stage, .part = part, .first = offset / pipeline->number_bytes,
                                 .count = number_count(pipeline, layer) };
 }

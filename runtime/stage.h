@@ -84,6 +84,8 @@ struct stage_part {
     uint32_t layer;  // of the model
     uint64_t first, end;
     bool is_copy;
+    uint64_t numbers;  // that the layer has, from the first; zeros behind them
+    uint64_t state, state_end;  // bytes of the stage's optimizer state that are its own, where that is in blocks
     const struct weir_tensor *tensors;  // what they are, by bytes from the first; none: one vector. Borrowed
     size_t tensor_count;
 };

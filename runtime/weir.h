@@ -287,7 +287,7 @@ struct weir_planning {
     const struct weir_schedule *order;
     uint32_t micro_batches;  // needed without an order; of an iteration
     uint32_t ranks;          // usual: those of `replicas` or `devices`, or else one per device of the cluster
-    const char *optimizer;   // "sgd" (usual), "momentum", "adam", "adamw", "lamb", "lars"; for planning alone "adafactor", ... as well
+    const char *optimizer;   // "sgd" (usual), "momentum", "adam", "adamw", "lamb", "lars", "adafactor", "adam8bit"
     uint32_t chunks;         // stages on each rank; usual: as the schedule has it
     bool tied_apart;         // tied layers may be on different stages, under schedules that flush
     bool tied_apart_where_possible;  // the same, if the profile has tied layers and the schedule flushes
@@ -554,7 +554,7 @@ struct weir_running {
     float momentum;               // of momentum and lars: m = momentum m + g, p -= rate m; usual: 0.9
     bool nesterov;                // of momentum: p -= rate (g + momentum m)
     float beta1, beta2, epsilon;  // of adam, adamw, lamb; usual: 0.9, 0.999, 1e-8 (of lamb 1e-6)
-    float trust;                  // of lars: the norm of a tensor's step at rate 1, in norms of the tensor; usual: 0.001
+    float trust;                  // of lars: a tensor's step at rate 1, by its norm; usual: 0.001
     float decay;                  // of weights, as a part of g but for adamw and lamb; usual: none
     float clip;            // the most that the norm of all gradients may be, over all stages; usual: as it comes
     // In place of the plan's optimizer, on the state that it has: called for each layer on its rank's thread. NULL: the

@@ -71,8 +71,8 @@ bool running_agrees(const struct weir_runtime *runtime, const struct process_gro
     struct agreed agreed[AGREED] = {
         { .what = "running.rate" }, { .what = "running.momentum" }, { .what = "running.beta1" },
         { .what = "running.beta2" }, { .what = "running.epsilon" }, { .what = "running.decay" },
-        { .what = "running.clip" }, { .what = "running.trust" }, { .what = "plan" }, { .what = "running.runs" }, { .what = "running.update" },
-        { .what = "running.keeping" }, { .what = "running.nesterov" },
+        { .what = "running.clip" }, { .what = "running.trust" }, { .what = "plan" }, { .what = "running.runs" },
+        { .what = "running.update" }, { .what = "running.keeping" }, { .what = "running.nesterov" },
     };
     for (size_t i = 0; i < NUMBERS; i++)
         snprintf(agreed[i].value, AGREED_SIZE, "%.9g", (double)numbers[i]);

@@ -72,7 +72,8 @@ static bool refuse_options(const struct weir_running *running, const struct plan
     const uint64_t states = optimizer_copies(plan->holding.optimizer);
     if (!is_number(running->rate, "rate", INFINITY, error) || !is_number(running->momentum, "momentum", 1, error)
         || !is_number(running->beta1, "beta1", 1, error) || !is_number(running->beta2, "beta2", 1, error)
-        || !is_number(running->epsilon, "epsilon", INFINITY, error) || !is_number(running->trust, "trust", INFINITY, error)
+        || !is_number(running->epsilon, "epsilon", INFINITY, error)
+        || !is_number(running->trust, "trust", INFINITY, error)
         || !is_number(running->decay, "decay", INFINITY, error) || !is_number(running->clip, "clip", INFINITY, error))
         return false;
     if (running->update && running->states > states)

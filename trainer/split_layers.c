@@ -158,6 +158,9 @@ struct model_layers *split_layers_of_twin(const struct split_layers *layers, con
 bool split_layers_settle(const struct split_layers *layers, struct session_settings *settings, struct error *error)
 {
     settings->shards = layers->meeting;
+    if (layers->members > 1 && !optimizer_is_by_parameter(settings->optimizer.kind))
+        return error_set(error, "%s looks at whole layers, of which a member of a group of devices has a part: plan with"
+                         " sgd, momentum, adam or adamw, or without variants", optimizer_names[settings->optimizer.kind]);
     return layers->members == 1 || settings->optimizer.clip <= 0
         || error_set(error, "gradients of a plan whose stages are split over groups of devices are not clipped: their "
                      "norm is of all members, and each would take its own; leave clipping out, or plan without "

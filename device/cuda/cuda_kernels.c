@@ -166,6 +166,16 @@ static void give_lamb(struct queue *queue, const struct lamb *lamb, const struct
     GIVE_SUMMING(queue, "an update by LAMB", cuda_lamb, lamb, span);
 }
 
+static void give_adafactor(struct queue *queue, const struct adafactor *adafactor, const struct factored_span *span)
+{
+    GIVE_SUMMING(queue, "an update by Adafactor", cuda_adafactor, adafactor, span);
+}
+
+static void give_adam8bit(struct queue *queue, const struct adamw *adamw, const struct eight_bit_span *span)
+{
+    GIVE(queue, "an update by Adam in 8 bits", cuda_adam8bit, adamw, span);
+}
+
 static void give_norm(struct queue *queue, float *norm, const float *in, size_t count)
 {
     GIVE_SUMMING(queue, "a norm", cuda_norm, norm, in, count);
@@ -207,6 +217,8 @@ const struct kernel_functions cuda_kernels = {
     .sgd = give_sgd,
     .lars = give_lars,
     .lamb = give_lamb,
+    .adafactor = give_adafactor,
+    .adam8bit = give_adam8bit,
     .norm = give_norm,
     .clip = give_clip,
 };

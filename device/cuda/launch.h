@@ -122,6 +122,10 @@ cudaError_t cuda_adamw(const struct cuda_launch *launch, const struct adamw *ada
 cudaError_t cuda_sgd(const struct cuda_launch *launch, const struct sgd *sgd, const struct optimizer_span *span);
 cudaError_t cuda_lars(const struct cuda_launch *launch, const struct lars *lars, const struct optimizer_span *span);
 cudaError_t cuda_lamb(const struct cuda_launch *launch, const struct lamb *lamb, const struct optimizer_span *span);
+cudaError_t cuda_adafactor(const struct cuda_launch *launch, const struct adafactor *adafactor,
+                           const struct factored_span *span);
+cudaError_t cuda_adam8bit(const struct cuda_launch *launch, const struct adamw *adamw,
+                          const struct eight_bit_span *span);
 cudaError_t cuda_norm(const struct cuda_launch *launch, float *norm, const float *in, size_t count);
 cudaError_t cuda_clip(const struct cuda_launch *launch, const struct clip *clip, float *gradients, size_t count);
 
@@ -131,6 +135,7 @@ cudaError_t cuda_clip(const struct cuda_launch *launch, const struct clip *clip,
 // then wait for all that runs, so also for a receive whose message this launch is to lead to.
 cudaError_t cuda_load_attention(void);
 cudaError_t cuda_load_columns(void);
+cudaError_t cuda_load_eight_bits(void);
 cudaError_t cuda_load_elementwise(void);
 cudaError_t cuda_load_embedding(void);
 cudaError_t cuda_load_loss(void);
@@ -140,9 +145,9 @@ cudaError_t cuda_load_tensor_optimizers(void);
 
 static inline cudaError_t cuda_load_kernels(void)
 {
-    cudaError_t (*const files[])(void) = { cuda_load_attention, cuda_load_columns, cuda_load_elementwise,
-                                           cuda_load_embedding, cuda_load_loss, cuda_load_optimizer, cuda_load_rows,
-                                           cuda_load_tensor_optimizers };
+    cudaError_t (*const files[])(void) = { cuda_load_attention, cuda_load_columns, cuda_load_eight_bits,
+                                           cuda_load_elementwise, cuda_load_embedding, cuda_load_loss,
+                                           cuda_load_optimizer, cuda_load_rows, cuda_load_tensor_optimizers };
     cudaError_t status = cudaSuccess;
     for (size_t i = 0; status == cudaSuccess && i < sizeof files / sizeof files[0]; i++)
         status = files[i]();

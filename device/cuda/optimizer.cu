@@ -64,7 +64,9 @@ struct sgd_body {
     template <int N>
     __device__ void at(size_t i) const
     {
-        pack<N> g = load<N>(gradients + i), m, w = weight.template read<N>(i), before = {};
+        pack<N> g = {}, m, w = weight.template read<N>(i), before = {};
+        if (gradients)
+            g = load<N>(gradients + i);
         if (first)
             before = load<N>(first + i);
         const float now = rate_at ? *rate_at : rate;

@@ -219,6 +219,203 @@ cudaError_t cuda_lamb(const struct cuda_launch *launch, const struct lamb *lamb,
     WITH_NUMBERS(launch, lamb_of<T>(launch, lamb, span));
 }
 
+// --- adafactor -----------------------------------------------------------------------------
+
+static __device__ struct adafactor_factors factors_of(struct adafactor_factors given, const void *there)
+{
+    return there ? *(const struct adafactor_factors *)there : given;
+}
+
+static __device__ void move_to(float *moment, double mean, float beta)
+{
+    *moment = __fmaf_rn(beta, (float)mean, __fmul_rn(1 - beta, *moment));
+}
+
+static __global__ void __launch_bounds__(BLOCK) factored_rows_kernel(struct factored_span span,
+                                                                     struct adafactor_factors given, const void *there)
+{
+    const float *row = span.gradients + (size_t)blockIdx.x * span.columns;
+    double sum = 0;
+    for (size_t i = threadIdx.x; i < span.columns; i += BLOCK)
+        sum += square(row[i]);
+    sum = over_group<BLOCK>(sum, added());
+    if (threadIdx.x == 0)
+        move_to(&span.row[blockIdx.x], sum / (double)span.columns, factors_of(given, there).beta);
+}
+
+// A thread for each column: of `chunk` rows into sums, or of all at once.
+static __global__ void __launch_bounds__(BLOCK) factored_chunks_kernel(double *sums, struct factored_span span,
+                                                                       size_t chunk, size_t tiles)
+{
+    const size_t column = blockIdx.x % tiles * BLOCK + threadIdx.x, number = blockIdx.x / tiles;
+    const size_t first = number * chunk, end = first + chunk < span.rows ? first + chunk : span.rows;
+    double sum = 0;
+    if (column >= span.columns)
+        return;
+    for (size_t r = first; r < end; r++)
+        sum += square(span.gradients[r * span.columns + column]);
+    sums[number * span.columns + column] = sum;
+}
+
+static __global__ void __launch_bounds__(BLOCK) factored_columns_kernel(struct factored_span span, const double *sums,
+                                                                        size_t chunks, struct adafactor_factors given,
+                                                                        const void *there)
+{
+    const size_t column = (size_t)blockIdx.x * BLOCK + threadIdx.x;
+    double sum = 0;
+    if (column >= span.columns)
+        return;
+    for (size_t i = 0; i < chunks; i++)
+        sum += sums[i * span.columns + column];
+    move_to(&span.column[column], sum / (double)span.rows, factors_of(given, there).beta);
+}
+
+struct vector_moments {
+    const float *gradients;
+    float *moments;
+    struct adafactor_factors given;
+    const void *there;
+
+    template <int N>
+    __device__ void at(size_t i) const
+    {
+        const pack<N> g = load<N>(gradients + i);
+        pack<N> v = load<N>(moments + i);
+        const float beta = factors_of(given, there).beta;
+#pragma unroll
+        for (int k = 0; k < N; k++)
+            v.at[k] = __fmaf_rn(beta, __fmul_rn(g.at[k], g.at[k]), __fmul_rn(1 - beta, v.at[k]));
+        store<N>(moments + i, v);
+    }
+};
+
+// Two floats begin the scratch: the mean of the rows' moments, and how far steps go; behind them are sums.
+static __global__ void __launch_bounds__(BLOCK) row_mean_kernel(float *mean, const float *rows, size_t count)
+{
+    double sum = 0;
+    for (size_t i = threadIdx.x; i < count; i += BLOCK)
+        sum += (double)rows[i];
+    const float all = (float)(over_group<BLOCK>(sum, added()) / (double)count);
+    if (threadIdx.x == 0)
+        *mean = all < ADAFACTOR_LEAST_SECOND ? ADAFACTOR_LEAST_SECOND : all;
+}
+
+struct factored_steps {
+    struct factored_span span;
+    const float *mean;
+
+    __device__ float second(size_t i) const
+    {
+        if (!span.column)
+            return span.row[i];
+        const size_t r = row_of(i, span.columns);
+        return __fmul_rn(span.row[r] / *mean, span.column[i - r * span.columns]);
+    }
+
+    template <int N>
+    __device__ pack<N> step(size_t i) const
+    {
+        pack<N> step = load<N>(span.gradients + i);
+#pragma unroll
+        for (int k = 0; k < N; k++) {
+            const float least = ADAFACTOR_LEAST_SECOND * ADAFACTOR_LEAST_SECOND, v = second(i + k);
+            step.at[k] = step.at[k] / sqrtf(v < least ? least : v);
+        }
+        return step;
+    }
+
+    template <int N>
+    __device__ void at(size_t i, pack<N> &one, pack<N> &other) const
+    {
+        one = load<N>((const float *)span.weights + i);
+        other = step<N>(i);
+    }
+};
+
+static __global__ void __launch_bounds__(BLOCK) factored_scale_kernel(float *scale, const double *sums, size_t blocks,
+                                                                      double count, struct adafactor_factors given,
+                                                                      const void *there)
+{
+    double weights = 0, steps = 0;
+    for (size_t i = threadIdx.x; i < blocks; i += BLOCK) {
+        weights += sums[i];
+        steps += sums[blocks + i];
+    }
+    weights = sqrt(over_group<BLOCK>(weights, added()) / count);
+    steps = sqrt(over_group<BLOCK>(steps, added()) / count);
+    const double least = (double)ADAFACTOR_LEAST_WEIGHT, size = weights > least ? weights : least;
+    if (threadIdx.x == 0)
+        *scale = (float)((double)factors_of(given, there).rate * size / (steps > 1 ? steps : 1));
+}
+
+struct factored_body {
+    factored_steps steps;
+    const float *scale;
+    struct adafactor_factors given;
+    const void *there;
+
+    template <int N>
+    __device__ void at(size_t i) const
+    {
+        const float shrink = factors_of(given, there).shrink;
+        const pack<N> step = steps.step<N>(i);
+        pack<N> w = load<N>((const float *)steps.span.weights + i);
+#pragma unroll
+        for (int k = 0; k < N; k++)
+            w.at[k] = __fmaf_rn(-*scale, step.at[k], __fmul_rn(shrink, w.at[k]));
+        store<N>((float *)steps.span.next + i, w);
+    }
+};
+
+// In chunks of rows whose sums find room in the scratch: four million columns at most.
+static cudaError_t factored_moments(const struct cuda_launch *launch, const struct factored_span *span,
+                                    struct adafactor_factors given, const void *there)
+{
+    const size_t room = CUDA_SCRATCH_BYTES / sizeof(double) - 1, most = room / span->columns;
+    const size_t wanted = blocks_for(span->rows, 512), chunks = wanted < most ? wanted : most;
+    const size_t tiles = blocks_for(span->columns, BLOCK);
+    double *const sums = (double *)launch->scratch + 1;
+    if (chunks == 0)
+        return cudaErrorInvalidConfiguration;
+    const size_t chunk = blocks_for(span->rows, chunks), used = blocks_for(span->rows, chunk);
+    cudaError_t status = launch_blocks(launch, factored_rows_kernel, span->rows, BLOCK, 0, *span, given, there);
+    if (status == cudaSuccess)
+        status = launch_blocks(launch, factored_chunks_kernel, tiles * used, BLOCK, 0, sums, *span, chunk, tiles);
+    if (status == cudaSuccess)
+        status = launch_blocks(launch, factored_columns_kernel, tiles, BLOCK, 0, *span, sums, used, given, there);
+    if (status == cudaSuccess)
+        status = launch_blocks(launch, row_mean_kernel, 1, BLOCK, 0, (float *)launch->scratch, span->row, span->rows);
+    return status;
+}
+
+cudaError_t cuda_adafactor(const struct cuda_launch *launch, const struct adafactor *adafactor,
+                           const struct factored_span *span)
+{
+    const struct adafactor_factors given = adafactor_factors(adafactor);
+    const void *there = adafactor->factors_at;
+    const size_t count = span->rows * span->columns, blocks = blocks_of_sum(count, 16 * BLOCK);
+    float *const floats = (float *)launch->scratch;
+    double *const sums = (double *)launch->scratch + 1;
+    const factored_steps steps = { *span, floats };
+    const size_t head = head_of<UPDATE_PACK>(count, (const float *)span->next, (const float *)span->weights,
+                                             span->gradients);
+    if (count == 0)
+        return cudaSuccess;
+    cudaError_t status = span->column
+        ? factored_moments(launch, span, given, there)
+        : launch_each<UPDATE_PACK>(launch, vector_moments{ span->gradients, span->row, given, there }, count,
+                                   head_of<UPDATE_PACK>(count, span->gradients, (const float *)span->row));
+    if (status == cudaSuccess)
+        status = launch_blocks(launch, two_squares_kernel<UPDATE_PACK, factored_steps>, blocks, BLOCK, 0, sums, steps,
+                               count, head);
+    if (status == cudaSuccess)
+        status = launch_blocks(launch, factored_scale_kernel, 1, BLOCK, 0, floats + 1, sums, blocks, (double)count,
+                               given, there);
+    if (status == cudaSuccess)
+        status = launch_each<UPDATE_PACK>(launch, factored_body{ steps, floats + 1, given, there }, count, head);
+    return status;
+}
+
 // --- loading -------------------------------------------------------------------------------
 
 template <class T>
@@ -230,5 +427,9 @@ static cudaError_t load_of()
 
 cudaError_t cuda_load_tensor_optimizers(void)
 {
-    return first_bad(load_kernels(ratio_kernel), first_bad(load_of<float>(), load_of<__nv_bfloat16>()));
+    const cudaError_t status =
+        load_kernels(ratio_kernel, factored_rows_kernel, factored_chunks_kernel, factored_columns_kernel,
+                     each_kernel<UPDATE_PACK, vector_moments>, row_mean_kernel, factored_scale_kernel,
+                     two_squares_kernel<UPDATE_PACK, factored_steps>, each_kernel<UPDATE_PACK, factored_body>);
+    return first_bad(status, first_bad(load_of<float>(), load_of<__nv_bfloat16>()));
 }

@@ -21,22 +21,21 @@ struct optimizer_row {
     uint32_t scales, block;  // fp32 scales of each block of so many parameters
     bool factored, is_master;
     bool is_by_parameter;    // what it does to one depends on no other
-    bool is_run;             // by the runtime; every other is planned only
     bool is_old;             // the first version of documents knows it
 };
 
 static const struct optimizer_row rows[] = {
-    [OPTIMIZER_SGD] = { .copies = 0, .is_by_parameter = true, .is_run = true, .is_old = true },
-    [OPTIMIZER_MOMENTUM] = { .copies = 1, .is_by_parameter = true, .is_run = true, .is_old = true },
-    [OPTIMIZER_ADAMW] = { .copies = 2, .is_by_parameter = true, .is_run = true, .is_old = true },
-    [OPTIMIZER_ADAM] = { .copies = 2, .is_by_parameter = true, .is_run = true },
-    [OPTIMIZER_LAMB] = { .copies = 2, .is_run = true },
-    [OPTIMIZER_LARS] = { .copies = 1, .is_run = true },
+    [OPTIMIZER_SGD] = { .copies = 0, .is_by_parameter = true, .is_old = true },
+    [OPTIMIZER_MOMENTUM] = { .copies = 1, .is_by_parameter = true, .is_old = true },
+    [OPTIMIZER_ADAMW] = { .copies = 2, .is_by_parameter = true, .is_old = true },
+    [OPTIMIZER_ADAM] = { .copies = 2, .is_by_parameter = true },
+    [OPTIMIZER_LAMB] = { .copies = 2 },
+    [OPTIMIZER_LARS] = { .copies = 1 },
     [OPTIMIZER_ADAFACTOR] = { .factored = true },
-    [OPTIMIZER_ADAM_8BIT] = { .bytes = 2, .scales = 2, .block = 2048 },
-    [OPTIMIZER_SGD_MASTER] = { .bytes = 4, .is_master = true, .is_by_parameter = true, .is_run = true },
-    [OPTIMIZER_MOMENTUM_MASTER] = { .bytes = 8, .is_master = true, .is_by_parameter = true, .is_run = true },
-    [OPTIMIZER_ADAMW_MASTER] = { .bytes = 12, .is_master = true, .is_by_parameter = true, .is_run = true },
+    [OPTIMIZER_ADAM_8BIT] = { .bytes = 2, .scales = 2, .block = OPTIMIZER_8BIT_BLOCK },
+    [OPTIMIZER_SGD_MASTER] = { .bytes = 4, .is_master = true, .is_by_parameter = true },
+    [OPTIMIZER_MOMENTUM_MASTER] = { .bytes = 8, .is_master = true, .is_by_parameter = true },
+    [OPTIMIZER_ADAMW_MASTER] = { .bytes = 12, .is_master = true, .is_by_parameter = true },
 };
 
 const char *const optimizer_names[] = {
@@ -83,26 +82,23 @@ void holding_say(const struct holding *holding, struct text *text)
         text_add(text, ", tied layers apart");
 }
 
+uint64_t optimizer_factored(struct shape shape)
+{
+    const bool is_vector = shape.rows == 1 || shape.columns == 1;
+    return is_vector ? shape.rows * shape.columns : shape.rows + shape.columns;
+}
+
 static uint64_t factored_bytes(const struct profile_layer *layer)
 {
     uint64_t bytes = 0;
-    for (size_t i = 0; i < layer->shape_count; i++) {
-        const struct shape shape = layer->shapes[i];
-        const bool is_vector = shape.rows == 1 || shape.columns == 1;
-        const uint64_t numbers = is_vector ? shape.rows * shape.columns : shape.rows + shape.columns;
-        bytes = add_clamped(bytes, multiply_clamped(numbers, 4));
-    }
+    for (size_t i = 0; i < layer->shape_count; i++)
+        bytes = add_clamped(bytes, multiply_clamped(optimizer_factored(layer->shapes[i]), 4));
     return bytes;
 }
 
 bool optimizer_is_master(enum optimizer_kind optimizer)
 {
     return rows[optimizer].is_master;
-}
-
-bool optimizer_is_run(enum optimizer_kind optimizer)
-{
-    return rows[optimizer].is_run;
 }
 
 bool optimizer_is_by_parameter(enum optimizer_kind optimizer)
@@ -204,9 +200,6 @@ static bool check_runnable_optimizer(const struct holding *holding, const char *
 {
     const char *name = optimizer_names[holding->optimizer];
     const bool is_master = optimizer_is_master(holding->optimizer), is_narrow = strcmp(dtype, "bf16") == 0;
-    if (!optimizer_is_run(holding->optimizer))
-        return error_set(error, "the plan's optimizer is %s, which is planned but not run; plan with sgd, momentum,"
-                         " adam, adamw, lamb or lars", name);
     if (is_narrow && !is_master)
         return error_set(error, "the plan's optimizer is %s, and training in bf16 takes weights in fp32 beside those in"
                          " bf16: plan with %s", name, optimizer_names[master_for(holding->optimizer)]);

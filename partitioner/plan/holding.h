@@ -7,7 +7,7 @@
 #include "profiler/cluster.h"
 #include "profiler/profile.h"
 
-// Optimizers, as far as memory goes. optimizer_is_run() says which Weir itself runs.
+// Optimizers, as far as memory goes (runtime/optimizer.h has their formulas).
 enum optimizer_kind {
     OPTIMIZER_SGD,
     OPTIMIZER_MOMENTUM,
@@ -54,8 +54,10 @@ void holding_say(const struct holding *holding, struct text *text);
 // Whether it is an optimizer of 16-bit weights, which keeps them in fp32 too.
 bool optimizer_is_master(enum optimizer_kind optimizer);
 
-// Whether Weir trains with it.
-bool optimizer_is_run(enum optimizer_kind optimizer);
+// Numbers that adafactor keeps of a parameter of this shape, a row and a column of a matrix; and numbers of which
+// adam8bit keeps a scale.
+uint64_t optimizer_factored(struct shape shape);
+enum { OPTIMIZER_8BIT_BLOCK = 2048 };
 
 // Whether it updates every parameter by itself, so that replicas can share them out wherever.
 bool optimizer_is_by_parameter(enum optimizer_kind optimizer);
@@ -82,8 +84,8 @@ bool holding_can_tie_apart(const struct profile *profile, bool flushes);
 bool holding_check(const struct holding *holding, const struct profile *profile, const struct cluster *cluster,
                    bool flushes, struct error *error);
 
-// Refuses, for those who train in that type ("fp32" or "bf16"), everything but the optimizers that are run, those of
-// the type, and states that replicas share, but for the optimizer's on their devices.
+// Refuses, for those who train in that type ("fp32" or "bf16"), optimizers of another type, and states that replicas
+// share, but for the optimizer's on their devices.
 bool holding_check_runnable(const struct holding *holding, const char *dtype, struct error *error);
 
 // As a part of documents: "optimizer" and, where it is not plain, "holding". An object of a document of this version

@@ -15,7 +15,7 @@ static const char HASH_NOTE[] = "xxh3-128 of ";  // a note for each tensor, so t
 
 uint32_t lasting_parts(const struct lasting_form *form)
 {
-    const uint64_t parts = 1 + optimizer_copies(form->optimizer);
+    const uint64_t parts = 1 + optimizer_parts(form->optimizer);
     assert(parts <= LASTING_PARTS);
     return (uint32_t)parts;
 }
@@ -25,8 +25,32 @@ static enum safe_type type_of(const struct lasting_form *form, uint32_t part)
     return part == 0 && form->precision == PRECISION_BF16 ? SAFE_BF16 : SAFE_F32;
 }
 
+// Weights of a layer with those that its bytes are rounded up to.
+static uint64_t rounded_numbers(const struct lasting_layer *layer)
+{
+    return round_to_256(layer->numbers * sizeof(float)) / sizeof(float);
+}
+
+static uint64_t scale_count(const struct lasting_layer *layer)
+{
+    return (rounded_numbers(layer) + OPTIMIZER_8BIT_BLOCK - 1) / OPTIMIZER_8BIT_BLOCK;
+}
+
+static uint64_t block_bytes(const struct lasting_form *form, const struct lasting_layer *layer)
+{
+    uint64_t floats = 0;
+    if (form->optimizer == OPTIMIZER_ADAM_8BIT)
+        return round_to_256(2 * scale_count(layer) * sizeof(float) + 2 * rounded_numbers(layer));
+    for (size_t t = 0; t < layer->tensor_count; t++)
+        floats += optimizer_factored((struct shape){ layer->tensors[t].rows > 1 ? layer->tensors[t].rows : 1,
+                                                     layer->tensors[t].columns });
+    return round_to_256(floats * sizeof(float));
+}
+
 uint64_t lasting_part_bytes(const struct lasting_form *form, const struct lasting_layer *layer, uint32_t part)
 {
+    if (part > 0 && optimizer_keeps_blocks(form->optimizer))
+        return block_bytes(form, layer);
     return layer->numbers * safe_type_bytes(type_of(form, part));
 }
 
@@ -71,7 +95,11 @@ static bool path_of(const char *folder, const struct lasting_layer *layer, const
 // With names and notes, all of them in `arrays`.
 struct described {
     struct safe_tensor *tensors;  // those of the first part, then those of the second, ..
-    struct safe_note *notes;      // as many
+    struct place {
+        uint32_t part;
+        uint64_t first_byte;
+    } *places;                // as many
+    struct safe_note *notes;  // likewise
     size_t count;
     struct arrays arrays;
 };
@@ -84,34 +112,86 @@ static char *join(struct arrays *arrays, const char *a, const char *b, const cha
     return arrays_keep(arrays, text_take(&text, &none));
 }
 
-static void describe_tensor(struct described *all, const struct lasting_form *form, const struct lasting_layer *layer,
-                            uint32_t part, const struct lasting_tensor *from)
+// Takes the name; NULL after an error.
+static void add_tensor(struct described *all, char *name, struct place place, enum safe_type type, uint64_t rows,
+                       uint64_t columns)
 {
     struct safe_tensor *to = &all->tensors[all->count];
-    char *name = from->known_as ? join(&all->arrays, from->known_as, "", "")
-                                : join(&all->arrays, layer->name, ".", from->name);
-    if (part > 0 && name)
-        name = join(&all->arrays, name, ".", optimizer_copy_name(form->optimizer, part - 1));
-    *to = (struct safe_tensor){ .name = name, .type = type_of(form, part), .dimensions = 1,
-                                .shape = { from->columns } };
-    if (from->rows > 1) {
+    *to = (struct safe_tensor){ .name = name, .type = type, .dimensions = 1, .shape = { columns } };
+    if (rows > 1) {
         to->dimensions = 2;
-        to->shape[0] = from->rows;
-        to->shape[1] = from->columns;
+        to->shape[0] = rows;
+        to->shape[1] = columns;
     }
+    all->places[all->count] = place;
     all->notes[all->count++] = (struct safe_note){ .key = name ? join(&all->arrays, HASH_NOTE, name, "") : NULL };
+}
+
+static char *name_tensor(struct described *all, const struct lasting_layer *layer, const struct lasting_tensor *tensor,
+                         const char *kept)
+{
+    char *name = tensor->known_as ? join(&all->arrays, tensor->known_as, "", "")
+                                  : join(&all->arrays, layer->name, ".", tensor->name);
+    return name && kept ? join(&all->arrays, name, ".", kept) : name;
+}
+
+static void describe_part(struct described *all, const struct lasting_form *form, const struct lasting_layer *layer,
+                          uint32_t part)
+{
+    const char *kept = part > 0 ? optimizer_copy_name(form->optimizer, part - 1) : NULL;
+    const enum safe_type type = type_of(form, part);
+    for (size_t t = 0; t < layer->tensor_count; t++) {
+        const struct lasting_tensor *from = &layer->tensors[t];
+        const struct place place = { part, from->first * safe_type_bytes(type) };
+        add_tensor(all, name_tensor(all, layer, from, kept), place, type, from->rows, from->columns);
+    }
+}
+
+// The block of adafactor, as optimizer.h has it.
+static void describe_factors(struct described *all, const struct lasting_layer *layer)
+{
+    struct place place = { .part = 1 };
+    for (size_t t = 0; t < layer->tensor_count; t++) {
+        const struct lasting_tensor *from = &layer->tensors[t];
+        const uint64_t rows = from->rows > 1 ? from->rows : 1;
+        if (rows > 1 && from->columns > 1) {
+            add_tensor(all, name_tensor(all, layer, from, "row_moment"), place, SAFE_F32, 1, rows);
+            place.first_byte += rows * sizeof(float);
+            add_tensor(all, name_tensor(all, layer, from, "column_moment"), place, SAFE_F32, 1, from->columns);
+            place.first_byte += from->columns * sizeof(float);
+        } else {
+            add_tensor(all, name_tensor(all, layer, from, "second_moment"), place, SAFE_F32, 1, rows * from->columns);
+            place.first_byte += rows * from->columns * sizeof(float);
+        }
+    }
+}
+
+// And that of adam8bit, of the whole layer.
+static void describe_codes(struct described *all, const struct lasting_layer *layer)
+{
+    static const char *const names[] = { "first_scales", "second_scales", "first_codes", "second_codes" };
+    struct place place = { .part = 1 };
+    for (int i = 0; i < 4; i++) {
+        const enum safe_type type = i < 2 ? SAFE_F32 : SAFE_U8;
+        const uint64_t count = i < 2 ? scale_count(layer) : rounded_numbers(layer);
+        add_tensor(all, join(&all->arrays, layer->name, ".", names[i]), place, type, 1, count);
+        place.first_byte += count * safe_type_bytes(type);
+    }
 }
 
 static bool describe(struct described *all, const struct lasting_form *form, const struct lasting_layer *layer,
                      const struct layer_half *half, struct error *error)
 {
-    const uint32_t parts = half->end - half->first;
+    const size_t most = 4 + (half->end - half->first + 1) * layer->tensor_count;
+    const bool is_block = half->first > 0 && optimizer_keeps_blocks(form->optimizer);
     *all = (struct described){ 0 };
-    all->tensors = arrays_add(&all->arrays, parts * layer->tensor_count, sizeof *all->tensors);
-    all->notes = arrays_add(&all->arrays, parts * layer->tensor_count + 1, sizeof *all->notes);
-    for (uint32_t part = half->first; !all->arrays.failed && part < half->end; part++)
-        for (size_t t = 0; t < layer->tensor_count; t++)
-            describe_tensor(all, form, layer, part, &layer->tensors[t]);
+    all->tensors = arrays_add(&all->arrays, most, sizeof *all->tensors);
+    all->places = arrays_add(&all->arrays, most, sizeof *all->places);
+    all->notes = arrays_add(&all->arrays, most + 1, sizeof *all->notes);
+    for (uint32_t part = half->first; !all->arrays.failed && !is_block && part < half->end; part++)
+        describe_part(all, form, layer, part);
+    if (!all->arrays.failed && is_block && layer->tensor_count > 0)
+        (form->optimizer == OPTIMIZER_ADAFACTOR ? describe_factors : describe_codes)(all, layer);
     if (!all->arrays.failed)
         return true;
     arrays_clear(&all->arrays);
@@ -132,10 +212,8 @@ static bool save(const char *folder, const struct lasting_form *form, const stru
     bool good = hashes || error_no_memory(error, path);
     for (size_t i = 0; good && i < all.count; i++) {
         struct safe_tensor *tensor = &all.tensors[i];
-        const size_t part = half->first + i / layer->tensor_count;
         uint64_t bytes;
-        const uint64_t first = layer->tensors[i % layer->tensor_count].first;
-        tensor->data = (char *)parts[part] + first * safe_type_bytes(tensor->type);
+        tensor->data = (char *)parts[all.places[i].part] + all.places[i].first_byte;
         good = safe_tensor_bytes(tensor, &bytes) || error_set(error, "%s: is too large", tensor->name);
         if (good)
             hash_bytes(tensor->data, bytes, hashes[i]);
@@ -189,11 +267,10 @@ static bool is_whole(const struct safe_header *header, const struct safe_tensor 
 }
 
 // Reads the next tensor to its place.
-static bool take_tensor(struct safe_file *file, const struct safe_tensor *tensor, const struct lasting_layer *layer,
-                        size_t index, void *const *parts, struct error *error)
+static bool take_tensor(struct safe_file *file, const struct safe_tensor *tensor, const struct place *place,
+                        void *const *parts, struct error *error)
 {
-    char *part = parts[index / layer->tensor_count];
-    char *to = part + layer->tensors[index % layer->tensor_count].first * safe_type_bytes(tensor->type);
+    char *to = (char *)parts[place->part] + place->first_byte;
     return safe_file_next(file, to, error)
         && is_whole(safe_file_header(file), tensor, to, safe_file_data_at(file), error);
 }
@@ -209,7 +286,7 @@ static bool take_all(struct safe_file *file, const struct described *all, const 
         if (!want)
             return error_set(error, "its tensor %.200s is none of layer %s as the model has it", tensor->name,
                              layer->name);
-        if (!take_tensor(file, tensor, layer, (size_t)(want - all->tensors), parts, error))
+        if (!take_tensor(file, tensor, &all->places[want - all->tensors], parts, error))
             return false;
     }
     return true;
@@ -225,7 +302,6 @@ static bool is_as_written(struct safe_file *file, const struct safe_written *wri
                      " and %s was written", (unsigned long long)safe_file_data_at(file), found, written->hash);
 }
 
-// `parts` begins with the first of the file.
 static bool load(const char *path, const struct described *all, const struct lasting_layer *layer,
                  const struct safe_written *written, void *const *parts, struct error *error)
 {
@@ -250,7 +326,7 @@ static bool load_half(const char *folder, const struct lasting_form *form, const
         return false;
     for (uint32_t part = half->first; part < half->end; part++)
         memset(parts[part], 0, lasting_part_bytes(form, layer, part));
-    const bool good = load(path, &all, layer, written, parts + half->first, error);
+    const bool good = load(path, &all, layer, written, parts, error);
     arrays_clear(&all.arrays);
     return good;
 }

@@ -5,6 +5,7 @@
 
 #include "common/number.h"
 #include "device/kernels.h"
+#include "runtime/chain.h"
 #include "runtime/layer_inputs.h"
 #include "runtime/weight_plan.h"
 
@@ -132,9 +133,10 @@ static bool allocate_shares(struct twin *twin, struct error *error)
     return good;
 }
 
-static bool allocate(struct twin *twin, struct error *error)
+static bool allocate(struct twin *twin, const struct profile *profile, struct error *error)
 {
     bool good = true;
+    const struct holding holding = { .optimizer = twin->settings.optimizer.kind };
     uint64_t workspace = 0, part = 0;
     for (size_t l = 0; l < twin->layer_count; l++) {
         const struct weir_layer *layer = &twin->layers[l];
@@ -147,7 +149,7 @@ static bool allocate(struct twin *twin, struct error *error)
         if (updates && updates->copies > 1)
             own->sum = get(twin, floats, &good, error);
         own->gradients = get(twin, floats, &good, error);
-        own->state = get(twin, floats * optimizer_copies(twin->settings.optimizer.kind), &good, error);
+        own->state = get(twin, holding_state_bytes(&holding, profile, (uint32_t)l), &good, error);
         own->output = get(twin, twin->splits * part_bytes(twin, layer->output_bytes), &good, error);
         own->saved = get(twin, twin->splits * part_bytes(twin, layer->saved_bytes), &good, error);
         if (twin->splits > 1 && layer->carried_bytes > 0) {
@@ -198,7 +200,9 @@ struct twin *twin_create(const struct weir_layer *layers, size_t layer_count, st
     twin->settings = *settings;
     twin->device = device;
     twin->queue = queue_create(device, error);
-    bool good = twin->queue && open_updates(twin, error) && allocate(twin, error);
+    struct profile *profile = chain_profile(layers, layer_count, precision_name(device_precision(device)), error);
+    bool good = profile && twin->queue && open_updates(twin, error) && allocate(twin, profile, error);
+    profile_free(profile);
     for (size_t l = 0; good && l < layer_count; l++) {
         struct weir_error trouble = { 0 };
         if (layers[l].initialize)
@@ -468,7 +472,8 @@ static void optimize(struct twin *twin, size_t l)
     for (size_t i = 0; i < layer->undecayed_count; i++)
         exempt[i] = (struct exempt){ layer->undecayed[i].first / number_bytes(twin),
                                      layer->undecayed[i].end / number_bytes(twin) };
-    const struct stage_part part = { .layer = (uint32_t)l, .end = number_count(twin, l), .tensors = layer->tensors,
+    const struct stage_part part = { .layer = (uint32_t)l, .end = number_count(twin, l),
+                                     .numbers = layer->parameter_bytes / number_bytes(twin), .tensors = layer->tensors,
                                      .tensor_count = layer->tensors ? layer->tensor_count : 0 };
     const struct optimizer_buffers buffers = {
         .next = weights_of(twin, l, own->newest + 1),

@@ -1,3 +1,5 @@
+#include <stdlib.h>
+
 #include "tests/device/kernel_rig.h"
 
 struct state {
@@ -140,8 +142,10 @@ static void check_lamb(struct rig *rig, uint64_t trial)
     assert_non_null(step);
     for (size_t i = 0; i < count; i++) {
         const double g = (double)s.span.gradients[i];
-        const double m = 0.9 * (double)s.first_before[i] + 0.1 * g, v = 0.95 * (double)s.second_before[i] + 0.05 * g * g;
-        const double near_m = m / (1 - pow(0.9, (double)lamb.update)), near_v = v / (1 - pow(0.95, (double)lamb.update));
+        const double m = 0.9 * (double)s.first_before[i] + 0.1 * g;
+        const double v = 0.95 * (double)s.second_before[i] + 0.05 * g * g;
+        const double near_m = m / (1 - pow(0.9, (double)lamb.update));
+        const double near_v = v / (1 - pow(0.95, (double)lamb.update));
         step[i] = near_m / (sqrt(near_v) + 1e-6) + 0.1 * (double)s.full[i];
         steps += step[i] * step[i];
     }
@@ -157,6 +161,158 @@ static void lamb_equals_its_formulas_in_place_and_not(void **state)
 {
     (void)state;
     rig_try_everywhere(check_lamb, test_trials(40, 400));
+}
+
+// A matrix, or a vector; moments as the second update finds them.
+static void check_adafactor(struct rig *rig, uint64_t trial)
+{
+    if (device_precision(rig->device) != PRECISION_FP32)
+        return;
+    const size_t rows = trial % 3 ? rig_size(rig, 20) : 1, columns = rig_size(rig, 60), count = rows * columns;
+    const bool is_matrix = rows > 1 && columns > 1;
+    const size_t row_count = is_matrix ? rows : count;
+    const double beta = pow(1 + (double)trial, -0.8), rate = fmin(0.01, pow(1 + (double)trial, -0.5));
+    float *row_before, *column_before, *row = rig_sums(rig, row_count, &row_before);
+    float *column = rig_sums(rig, columns, &column_before);
+    const float *given = rig_numbers(rig, count, trial % 5 ? 1 : 1e-4);
+    float *weights = memcpy(rig_output(rig, count), given, count * sizeof *given);
+    float *next = trial % 2 ? weights : rig_output(rig, count);
+    const float *gradients = rig_numbers(rig, count, trial % 4 ? 1 : 1e-3);
+    double *second = calloc(count, sizeof *second), *full = calloc(count, sizeof *full), *sums = calloc(columns, 8);
+    assert_true(second && full && sums);
+    double mean = 0, weight = 0, step = 0;
+    for (size_t i = 0; i < row_count; i++)
+        row[i] = row_before[i] = fabsf(row_before[i]);
+    for (size_t i = 0; i < columns; i++)
+        column[i] = column_before[i] = fabsf(column_before[i]);
+    for (size_t i = 0; i < count; i++) {
+        full[i] = (double)weights[i];
+        weight += full[i] * full[i] / (double)count;
+        second[i] = (double)gradients[i] * (double)gradients[i];
+    }
+    for (size_t r = 0; r < rows && is_matrix; r++) {
+        double sum = 0;
+        for (size_t c = 0; c < columns; c++) {
+            sum += second[r * columns + c] / (double)columns;
+            sums[c] += second[r * columns + c] / (double)rows;
+        }
+        second[r * columns] = (1 - beta) * (double)row_before[r] + beta * sum;
+        mean += second[r * columns] / (double)rows;
+    }
+    for (size_t i = count; i-- > 0;) {
+        const double across = (1 - beta) * (double)column_before[i % columns] + beta * sums[i % columns];
+        second[i] = is_matrix ? second[i / columns * columns] * across / fmax(mean, 1.1920929e-7)
+                              : (1 - beta) * (double)row_before[i] + beta * second[i];
+        second[i] = (double)gradients[i] / sqrt(fmax(second[i], 1.4210855e-14));
+        step += second[i] * second[i] / (double)count;
+    }
+    kernel_adafactor(rig->queue, &(struct adafactor){ .rate = 0.01f, .decay = 0.1f, .update = 1 + trial },
+                     &(struct factored_span){ .next = rig_values(rig, next), .weights = rig_values(rig, weights),
+                                              .gradients = gradients, .rows = is_matrix ? rows : 1,
+                                              .columns = is_matrix ? columns : count, .row = row,
+                                              .column = is_matrix ? column : NULL });
+    rig_settle(rig);
+    const double scale = rate * fmax(sqrt(weight), 1e-3) / fmax(sqrt(step), 1);
+    for (size_t i = 0; i < count; i++)
+        rig_close_to(next[i], (1 - 0.01 * 0.1) * full[i] - scale * second[i], 1e-5, "weight", i);
+    for (size_t c = 0; c < columns && is_matrix; c++)
+        rig_close_to(column[c], (1 - beta) * (double)column_before[c] + beta * sums[c], 1e-6, "column", c);
+    free(second), free(full), free(sums);
+}
+
+static void adafactor_equals_its_formulas_in_place_and_not(void **state)
+{
+    (void)state;
+    rig_try_everywhere(check_adafactor, test_trials(40, 400));
+}
+
+static unsigned nearest_code(double x, bool is_signed)
+{
+    unsigned best = 0;
+    for (unsigned code = 1; code < 256; code++)
+        if (fabs((double)eight_bit_value(code, is_signed) - x) < fabs((double)eight_bit_value(best, is_signed) - x))
+            best = code;
+    return best;
+}
+
+// The code is the nearest there is, or, where two are as near as rounding tells, its neighbour.
+static void expect_code(unsigned got, double x, bool is_signed)
+{
+    const unsigned want = nearest_code(x, is_signed);
+    const double to_got = fabs((double)eight_bit_value(got, is_signed) - x);
+    const double to_want = fabs((double)eight_bit_value(want, is_signed) - x);
+    if (!(to_got <= to_want + 1e-6 * fabs(x)))
+        fail_msg("%.9g has the code %u, and %u is nearer", x, got, want);
+}
+
+// From moments that codes stand for, over more than a block at times.
+static void check_adam8bit(struct rig *rig, uint64_t trial)
+{
+    if (device_precision(rig->device) != PRECISION_FP32)
+        return;
+    const size_t count = trial % 4 ? rig_size(rig, 300) : EIGHT_BIT_BLOCK + rig_size(rig, 100);
+    const size_t blocks = (count + EIGHT_BIT_BLOCK - 1) / EIGHT_BIT_BLOCK;
+    const struct adamw a = { .rate = 0.01f, .beta1 = 0.9f, .beta2 = 0.95f, .epsilon = 1e-6f, .decay = 0.1f,
+                             .update = 1 + trial };
+    float *weights = rig_numbers(rig, count, 1), *next = rig_output(rig, count), *scales = rig_output(rig, 2 * blocks);
+    const float *gradients = rig_numbers(rig, count, 1);
+    uint8_t *codes = memset(rig_output(rig, (2 * count + 3) / 4), 0, (2 * count + 3) / 4 * 4), *second = codes + count;
+    double *m = calloc(count, sizeof *m), *v = calloc(count, sizeof *v), most[4] = { 0 };
+    assert_true(m && v);
+    for (size_t b = 0; b < 2 * blocks; b++)
+        scales[b] = trial % 5 ? (float)random_unit(&rig->seed) : 0;
+    for (size_t i = 0; i < count; i++) {
+        const size_t block = i / EIGHT_BIT_BLOCK;
+        codes[i] = (uint8_t)random_below(&rig->seed, 256);
+        second[i] = (uint8_t)random_below(&rig->seed, 256);
+        const double g = (double)gradients[i];
+        m[i] = 0.9 * (double)(eight_bit_value(codes[i], true) * scales[block]) + 0.1 * g;
+        v[i] = 0.95 * (double)(eight_bit_value(second[i], false) * scales[blocks + block]) + 0.05 * g * g;
+        most[block] = fmax(most[block], fabs(m[i]));
+        most[blocks + block] = fmax(most[blocks + block], v[i]);
+    }
+    kernel_adam8bit(rig->queue, &a, &(struct eight_bit_span){
+        .next = rig_values(rig, next), .weights = rig_values(rig, weights), .gradients = gradients, .count = count,
+        .first = codes, .second = second, .first_scales = scales, .second_scales = scales + blocks });
+    rig_settle(rig);
+    for (size_t b = 0; b < 2 * blocks; b++)
+        rig_close_to(scales[b], most[b], 1e-6, "scale", b);
+    for (size_t i = 0; i < count; i++) {
+        const size_t block = i / EIGHT_BIT_BLOCK;
+        const double w = (double)weights[i], near_m = m[i] / (1 - pow(0.9, (double)a.update));
+        const double near_v = v[i] / (1 - pow(0.95, (double)a.update));
+        rig_close_to(next[i], w - 0.01 * (near_m / (sqrt(near_v) + 1e-6) + 0.1 * w), 1e-5, "weight", i);
+        expect_code(codes[i], m[i] / most[block], true);
+        expect_code(second[i], v[i] / most[blocks + block], false);
+    }
+    free(m), free(v);
+}
+
+static void adam_in_8_bits_equals_its_formulas(void **state)
+{
+    (void)state;
+    rig_try_everywhere(check_adam8bit, test_trials(20, 400));
+}
+
+// As bitsandbytes' create_dynamic_map() has them: decades of 1, 2, .. 64 means, both ways; 2, 4, .. 128 of one sign.
+static void codes_ascend_through_seven_decades(void **state)
+{
+    (void)state;
+    for (int is_signed = 0; is_signed < 2; is_signed++) {
+        unsigned code = is_signed ? 128 : 1;
+        for (int decade = 0; decade < 7; decade++) {
+            const unsigned steps = (is_signed ? 1u : 2u) << decade;
+            for (unsigned k = 0; k < steps; k++, code++) {
+                const double mean = pow(10, decade - 6) * (0.1 + 0.9 * (k + 0.5) / steps);
+                assert_true(fabs((double)eight_bit_value(code, is_signed) - mean) < 1e-6 * mean);
+                assert_true(!is_signed || eight_bit_value(254 - code, true) == -eight_bit_value(code, true));
+            }
+        }
+        assert_int_equal(code, 255);
+        assert_true(eight_bit_value(255, is_signed) == 1 && eight_bit_value(is_signed ? 127 : 0, is_signed) == 0);
+        for (unsigned next = 1; next < 256; next++)
+            assert_true(eight_bit_value(next - 1, is_signed) < eight_bit_value(next, is_signed));
+    }
 }
 
 static float *copy_of(struct rig *rig, const float *numbers, size_t count)
@@ -258,6 +414,9 @@ int main(void)
         cmocka_unit_test(sgd_equals_its_formulas_in_place_and_not),
         cmocka_unit_test(lars_equals_its_formulas_in_place_and_not),
         cmocka_unit_test(lamb_equals_its_formulas_in_place_and_not),
+        cmocka_unit_test(adafactor_equals_its_formulas_in_place_and_not),
+        cmocka_unit_test(adam_in_8_bits_equals_its_formulas),
+        cmocka_unit_test(codes_ascend_through_seven_decades),
         cmocka_unit_test(any_cut_into_spans_gives_the_same_bits),
         cmocka_unit_test(squares_are_summed_in_double),
         cmocka_unit_test(gradients_are_clipped_by_a_global_norm),

@@ -73,7 +73,8 @@ static void a_stage_at_once_equals_its_layers_one_by_one(void **state)
             optimizer_update(&optimizer, update, bench.queue,
                              &(struct optimizer_buffers){
                                  .next = values(whole), .weights = values(whole), .gradients = bench.gradients,
-                                 .state = whole_state, .count = COUNT, .exempt = exempt, .exempt_count = 2, .parts = in_whole, .part_count = 2
+                                 .state = whole_state, .count = COUNT, .exempt = exempt, .exempt_count = 2,
+                                 .parts = in_whole, .part_count = 2
                              });
             optimizer_update(&optimizer, update, bench.queue,
                              &(struct optimizer_buffers){
@@ -186,6 +187,66 @@ static const struct {
       { -0.674028695f, 0.57406795f, -0.594032586f, 0.919689655f, -0.236493513f, 0.90878427f } },
 };
 
+// The same of torch.optim.Adafactor: a vector, and a matrix of two rows.
+static void adafactor_is_that_of_pytorch(void **state)
+{
+    static const float want[2][6] = {
+        { -0.741182089f, 0.505827367f, -0.433691829f, 0.81595695f, -0.279234141f, 0.909913003f },
+        { -0.75868696f, 0.500492156f, -0.460721195f, 0.826347291f, -0.269623011f, 0.954488039f },
+    };
+    static const struct weir_tensor matrix = { "matrix", 2, 3, 0 };
+    (void)state;
+    struct bench bench = bench_open(10);
+    for (size_t n = 0; n < 2; n++) {
+        const struct optimizer optimizer = { .kind = OPTIMIZER_ADAFACTOR, .rate = 0.1f, .decay = 0.05f };
+        const struct stage_part part = { .end = 6, .tensors = &matrix, .tensor_count = n };
+        float weights[6], gradients[6], state_of[6] = { 0 };
+        for (int k = 0; k < 6; k++)
+            weights[k] = (float)((5 * k + 1) % 9 - 4) / 4;
+        for (int i = 0; i < 3; i++) {
+            for (int k = 0; k < 6; k++)
+                gradients[k] = (float)((7 * i + 3 * k + 2) % 11 - 5) / 8;
+            optimizer_update(&optimizer, (uint64_t)i + 1, bench.queue,
+                             &(struct optimizer_buffers){ .next = values(weights), .weights = values(weights),
+                                                          .gradients = gradients, .state = state_of, .count = 6,
+                                                          .parts = &part, .part_count = 1 });
+        }
+        for (int k = 0; k < 6; k++)
+            if (!(fabsf(weights[k] - want[n][k]) <= 1e-6f))
+                fail_msg("weight %d is %.9g, and PyTorch has %.9g", k, (double)weights[k], (double)want[n][k]);
+    }
+    bench_close(&bench);
+}
+
+// Beside AdamW with moments in full, what is exempt in the midst of a block included.
+static void adam_in_8_bits_is_near_adamw(void **state)
+{
+    (void)state;
+    struct bench bench = bench_open(11);
+    const struct exempt exempt = { 20, 90 };
+    const struct stage_part part = { .end = COUNT };
+    float near[COUNT], full[COUNT], moments[2 * COUNT] = { 0 }, block[2 + (2 * COUNT + 3) / 4 + 1] = { 0 };
+    struct optimizer optimizer = optimizer_default(OPTIMIZER_ADAM_8BIT);
+    optimizer.decay = 0.1f;
+    memcpy(near, bench.weights, sizeof near);
+    memcpy(full, bench.weights, sizeof full);
+    for (uint64_t update = 1; update <= 8; update++) {
+        struct optimizer_buffers buffers = { .next = values(near), .weights = values(near), .state = block,
+                                             .gradients = bench.gradients, .count = COUNT, .exempt = &exempt,
+                                             .exempt_count = 1, .parts = &part, .part_count = 1 };
+        optimizer.kind = OPTIMIZER_ADAM_8BIT;
+        optimizer_update(&optimizer, update, bench.queue, &buffers);
+        optimizer.kind = OPTIMIZER_ADAMW;
+        buffers.next = values(full), buffers.weights = values(full), buffers.state = moments;
+        optimizer_update(&optimizer, update, bench.queue, &buffers);
+    }
+    double far = 0;
+    for (size_t i = 0; i < COUNT; i++)
+        far = fmax(far, fabs((double)near[i] - (double)full[i]));
+    assert_true(far > 0 && far < 8e-4);  // of 8 steps of 0.001 each
+    bench_close(&bench);
+}
+
 static void updates_are_those_of_pytorch(void **state)
 {
     (void)state;
@@ -220,6 +281,8 @@ int main(void)
         cmocka_unit_test(exempt_elements_do_not_decay),
         cmocka_unit_test(a_tensor_is_scaled_by_its_own_norm),
         cmocka_unit_test(updates_are_those_of_pytorch),
+        cmocka_unit_test(adafactor_is_that_of_pytorch),
+        cmocka_unit_test(adam_in_8_bits_is_near_adamw),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,3 +1,5 @@
+#include <stdlib.h>
+
 #include "tests/device/cuda/cuda_rig.h"
 
 // A span that begins anywhere in its tensors, as the cuts of a flat buffer do.
@@ -158,6 +160,111 @@ static void lamb_equals_its_formula(void **state)
     cuda_rig_try(check_lamb, test_trials(12, 300));
 }
 
+// Beside the kernels of the CPU, which tests/device/ holds against the formulas.
+static struct queue *cpu_queue(struct device **device)
+{
+    struct error error = { 0 };
+    *device = device_open("cpu:baseline", &error);
+    assert_good(*device, error);
+    struct queue *queue = queue_create(*device, &error);
+    assert_good(queue, error);
+    return queue;
+}
+
+static void must_all_be_near(const float *got, const float *want, size_t count, const char *what)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!(fabs((double)got[i] - (double)want[i]) <= 1e-5 * (1 + fabs((double)want[i]))))
+            fail_msg("%s %zu is %.9g, should be %.9g", what, i, (double)got[i], (double)want[i]);
+}
+
+static float *same_floats(struct cuda_rig *rig, const float *from, size_t count)
+{
+    float *to = out_floats(rig, count);
+    memcpy(to, from, count * sizeof *to);
+    return to;
+}
+
+static void check_adafactor(struct cuda_rig *rig, uint64_t trial)
+{
+    struct device *device;
+    struct queue *queue = cpu_queue(&device);
+    const bool is_matrix = trial % 3;
+    const size_t rows = is_matrix ? 2 + some_size(rig, trial % 3 == 1 ? 1200 : 40) : 1;
+    const size_t columns = 2 + some_size(rig, is_matrix ? 40 : 3000), count = rows * columns;
+    const size_t row_count = is_matrix ? rows : count;
+    float *row = some_sums(rig, row_count, &(float *){ NULL }), *column = some_sums(rig, columns, &(float *){ NULL });
+    for (size_t i = 0; i < row_count; i++)
+        row[i] = fabsf(row[i]);
+    for (size_t i = 0; i < columns; i++)
+        column[i] = fabsf(column[i]);
+    struct factored_span span = {
+        .next = (struct values *)out_floats(rig, count), .rows = rows, .columns = columns,
+        .weights = (const struct values *)some_floats(rig, count, 1), .gradients = some_floats(rig, count, 1),
+        .row = row, .column = is_matrix ? column : NULL,
+    }, twin = span;
+    const struct adafactor adafactor = { .rate = 0.01f, .decay = 0.1f, .update = 1 + trial };
+    const struct adafactor_factors factors = adafactor_factors(&adafactor);
+    const struct adafactor told = { .rate = 7, .update = 1000, .factors_at = &factors };
+    twin.next = (struct values *)out_floats(rig, count);
+    twin.row = same_floats(rig, row, row_count);
+    twin.column = is_matrix ? same_floats(rig, column, columns) : NULL;
+    kernel_adafactor(queue, &adafactor, &twin);
+    must_launch(cuda_adafactor(&rig->launch, trial % 2 ? &told : &adafactor, &span));
+    must_all_be_near((const float *)span.next, (const float *)twin.next, count, "weight");
+    must_all_be_near(span.row, twin.row, row_count, "row");
+    must_all_be_near(column, is_matrix ? twin.column : column, columns, "column");
+    queue_free(queue);
+    device_close(device);
+}
+
+static void adafactor_equals_that_of_the_cpu(void **state)
+{
+    (void)state;
+    cuda_rig_try(check_adafactor, test_trials(9, 60));
+}
+
+static void check_adam8bit(struct cuda_rig *rig, uint64_t trial)
+{
+    struct device *device;
+    struct queue *queue = cpu_queue(&device);
+    const size_t count = some_size(rig, trial % 2 ? 5000 : 300);
+    const size_t blocks = (count + EIGHT_BIT_BLOCK - 1) / EIGHT_BIT_BLOCK, bytes = 2 * count;
+    const struct adamw adamw = { .rate = 0.01f, .beta1 = 0.9f, .beta2 = 0.99f, .epsilon = 1e-3f, .decay = 0.1f,
+                                 .is_coupled = trial / 2 % 2, .update = 1 + trial };
+    uint8_t *codes = cuda_rig_bytes(rig, bytes, 1, true), *twins = cuda_rig_bytes(rig, bytes, 1, true);
+    float *scales = some_sums(rig, 2 * blocks, &(float *){ NULL });
+    for (size_t i = 0; i < 2 * blocks; i++)
+        scales[i] = fabsf(scales[i]);
+    for (size_t i = 0; i < bytes; i++)
+        twins[i] = codes[i] = (uint8_t)random_below(&rig->seed, 256);
+    const struct eight_bit_span span = {
+        .next = (struct values *)out_floats(rig, count), .weights = (const struct values *)some_floats(rig, count, 1),
+        .gradients = some_floats(rig, count, 1), .count = count, .first = codes, .second = codes + count,
+        .first_scales = scales, .second_scales = scales + blocks,
+    };
+    struct eight_bit_span twin = span;
+    twin.next = (struct values *)out_floats(rig, count);
+    twin.first = twins, twin.second = twins + count;
+    twin.first_scales = same_floats(rig, scales, 2 * blocks);
+    twin.second_scales = twin.first_scales + blocks;
+    kernel_adam8bit(queue, &adamw, &twin);
+    must_launch(cuda_adam8bit(&rig->launch, &adamw, &span));
+    must_all_be_near((const float *)span.next, (const float *)twin.next, count, "weight");
+    must_all_be_near(span.first_scales, twin.first_scales, 2 * blocks, "scale");
+    for (size_t i = 0; i < bytes; i++)  // what lies between two codes may be rounded to either
+        if (abs((int)codes[i] - (int)twins[i]) > 1)
+            fail_msg("code %zu of %zu is %u, should be %u", i, bytes, codes[i], twins[i]);
+    queue_free(queue);
+    device_close(device);
+}
+
+static void adam_in_8_bits_equals_that_of_the_cpu(void **state)
+{
+    (void)state;
+    cuda_rig_try(check_adam8bit, test_trials(6, 60));
+}
+
 // The part of a span from number `cut` on, or before it.
 static struct optimizer_span part(const struct cuda_rig *rig, struct optimizer_span span, size_t from, size_t end)
 {
@@ -268,6 +375,8 @@ int main(void)
         cmocka_unit_test(sgd_equals_its_formula),
         cmocka_unit_test(lars_equals_its_formula),
         cmocka_unit_test(lamb_equals_its_formula),
+        cmocka_unit_test(adafactor_equals_that_of_the_cpu),
+        cmocka_unit_test(adam_in_8_bits_equals_that_of_the_cpu),
         cmocka_unit_test(any_cut_into_spans_gives_the_same_bits),
         cmocka_unit_test(what_is_told_in_memory_gives_the_same_bits),
         cmocka_unit_test(squares_are_summed_in_double),

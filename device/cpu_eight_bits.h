@@ -1,0 +1,78 @@
+// Private: Adam whose moments are a byte each. Included by cpu_vectors.h.
+#ifndef DEVICE_CPU_EIGHT_BITS_H
+#define DEVICE_CPU_EIGHT_BITS_H
+
+#include "device/cpu_elementwise.h"
+
+// What codes stand for, and from where on the next one is nearer.
+struct code_book {
+    float values[256];
+    float ends[255];
+};
+
+static void code_book_fill(struct code_book *book, bool is_signed)
+{
+    for (unsigned code = 0; code < 256; code++)
+        book->values[code] = eight_bit_value(code, is_signed);
+    for (unsigned code = 0; code < 255; code++)
+        book->ends[code] = 0.5f * (book->values[code] + book->values[code + 1]);
+}
+
+// How many ends are below x, in eight halvings.
+INLINE uint8_t code_of(const struct code_book *book, float x)
+{
+    unsigned code = 0;
+    for (unsigned half = 128; half > 0; half /= 2)
+        code += book->ends[code + half - 1] < x ? half : 0;
+    return (uint8_t)code;
+}
+
+static float code_block(const struct code_book *book, uint8_t *codes, const float *numbers, size_t count)
+{
+    float most = 0;
+    for (size_t i = 0; i < count; i++)
+        most = fabsf(numbers[i]) > most ? fabsf(numbers[i]) : most;
+    for (size_t i = 0; i < count; i++)
+        codes[i] = code_of(book, most > 0 ? numbers[i] / most : 0);
+    return most;
+}
+
+// One block, which begins at number `from`.
+static void update_block(const struct adamw *adamw, struct adamw_factors factors, const struct eight_bit_span *span,
+                         const struct code_book books[2], size_t from)
+{
+    float first[EIGHT_BIT_BLOCK], second[EIGHT_BIT_BLOCK];
+    float *next = floats(span->next) + from;
+    const float *weights = floats_of(span->weights) + from, *gradients = span->gradients + from;
+    const size_t rest = span->count - from, count = rest < EIGHT_BIT_BLOCK ? rest : EIGHT_BIT_BLOCK;
+    float *scales[] = { span->first_scales + from / EIGHT_BIT_BLOCK, span->second_scales + from / EIGHT_BIT_BLOCK };
+    for (size_t i = 0; i < count; i++) {
+        first[i] = books[0].values[span->first[from + i]] * *scales[0];
+        second[i] = books[1].values[span->second[from + i]] * *scales[1];
+    }
+    FOR_VECTORS (i, left, count) {
+        const vec now = vec_load_first(weights + i, left, 0), plain = vec_load_first(gradients + i, left, 0);
+        const vec g = factors.coupled != 0 ? plain + factors.coupled * now : plain;
+        const vec m = adamw->beta1 * vec_load_first(first + i, left, 0) + (1 - adamw->beta1) * g;
+        const vec v = adamw->beta2 * vec_load_first(second + i, left, 0) + (1 - adamw->beta2) * g * g;
+        const vec w = factors.shrink * now;
+        vec_store_first(first + i, m, left);
+        vec_store_first(second + i, v, left);
+        vec_store_first(next + i, w - factors.step * m / (vec_sqrt(v) * factors.second_factor + adamw->epsilon), left);
+    }
+    *scales[0] = code_block(&books[0], span->first + from, first, count);
+    *scales[1] = code_block(&books[1], span->second + from, second, count);
+}
+
+static void cpu_adam8bit(struct queue *queue, const struct adamw *adamw, const struct eight_bit_span *span)
+{
+    const struct adamw_factors *there = adamw->factors_at, factors = there ? *there : adamw_factors(adamw);
+    struct code_book books[2];
+    (void)queue;
+    code_book_fill(&books[0], true);
+    code_book_fill(&books[1], false);
+    for (size_t from = 0; from < span->count; from += EIGHT_BIT_BLOCK)
+        update_block(adamw, factors, span, books, from);
+}
+
+#endif
