@@ -83,14 +83,21 @@ static bool add_variant(struct profile_layer *layer, const struct profile_layer 
     struct profile_variant *variants = realloc(layer->variants, (layer->variant_count + 1) * sizeof variants[0]);
     name_variant(shards, name);
     char *own = variants ? strdup(name) : NULL;
+    struct shape *shapes = calloc(shard->shape_count + 1, sizeof *shapes);
     if (variants)
         layer->variants = variants;
-    if (!own)
+    if (!own || !shapes) {
+        free(own);
+        free(shapes);
         return error_no_memory(error, "the variants of a layer");
+    }
+    for (size_t i = 0; i < shard->shape_count; i++)
+        shapes[i] = shard->shapes[i];
     struct profile_variant *variant = &variants[layer->variant_count++];
     *variant = (struct profile_variant){ .layer = *shard, .devices = shards, .communication_ns = communication_ns };
     variant->layer.name = own;
     variant->layer.kind = NULL;
+    variant->layer.shapes = shapes;
     memset(variant->layer.has_spread, 0, sizeof variant->layer.has_spread);
     return true;
 }

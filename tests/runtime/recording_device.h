@@ -475,6 +475,7 @@ static inline void tape_open(struct tape *tape, uint32_t rank, uint64_t seed)
     tape->plain_queue = queue_create(tape->plain, &error);
     assert_good(tape->plain_queue, error);
     *tape->device = (struct device){ .functions = &functions, .kernels = &kernels, .name = "recorded",
+                                     .communicators = functions.communicators,
                                      .runs_ahead = true, .own = tape };
     pthread_mutex_init(&tape->device->lock, NULL);
 }

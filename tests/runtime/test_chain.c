@@ -389,7 +389,7 @@ static void layers_that_take_whole_sequences_are_named(void **state)
                                              { .name = "b", .most_splits = rows[i].most_splits } };
         struct error error = { 0 };
         struct chain *chain = chain_create(layers, 2, 0, 2, NULL, 0, rows[i].splits,
-                                           &(struct holding){ .optimizer = OPTIMIZER_SGD }, &error);
+                                           &(struct holding){ .optimizer = OPTIMIZER_SGD }, 1, &error);
         assert_true(!chain == (rows[i].sentence != NULL));
         if (!chain)
             assert_error(error, rows[i].sentence);
@@ -413,7 +413,7 @@ static void parts_of_odd_sizes_lie_apart_in_what_is_planned(void **state)
             layers[l].carried_bytes = random_below(&seed, layers[l].saved_bytes + 1);
         }
         struct chain *chain =
-            chain_create(layers, 4, 0, 4, NULL, 0, splits, &(struct holding){ .optimizer = OPTIMIZER_SGD }, &error);
+            chain_create(layers, 4, 0, 4, NULL, 0, splits, &(struct holding){ .optimizer = OPTIMIZER_SGD }, 1, &error);
         assert_good(chain, error);
         const struct stage_bytes part = stage_bytes_of_split(chain_stage(chain)->bytes, splits);
         for (size_t l = 0; l < 4; l++) {

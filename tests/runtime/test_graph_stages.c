@@ -33,8 +33,8 @@ static void make_stage(struct ran *ran, const struct graph *graph, uint32_t firs
             segments[count++] = (struct segment){ l, l + length };
         l += length;
     }
-    ran->chain = chain_create(graph->layers, graph->count, first, end, segments, count,
-                              &(struct holding){ .optimizer = OPTIMIZER_SGD }, &error);
+    ran->chain = chain_create(graph->layers, graph->count, first, end, segments, count, 1,
+                              &(struct holding){ .optimizer = OPTIMIZER_SGD }, 1, &error);
     assert_good(ran->chain, error);
     const struct stage_bytes *bytes = &chain_stage(ran->chain)->bytes;
     const uint64_t sizes[PLACES] = { bytes->weights, bytes->gradients, bytes->kept, bytes->kept_through, bytes->held,
@@ -52,7 +52,7 @@ static struct stage_pass pass_of(const struct ran *ran, struct queue *queue, flo
         .queue = queue, .weights = ran->at[WEIGHTS], .gradients = ran->at[GRADIENTS], .input = ran->at[INPUT],
         .output = ran->at[OUTPUT], .kept = ran->at[KEPT], .kept_through = ran->at[THROUGH], .held = ran->at[HELD],
         .output_gradient = ran->at[OUTPUT_GRADIENT], .input_gradient = ran->at[INPUT_GRADIENT],
-        .workspace = ran->at[WORKSPACE], .loss = loss,
+        .workspace = ran->at[WORKSPACE], .workspace_bytes = ran->bytes[WORKSPACE], .loss = loss,
     };
 }
 
