@@ -67,8 +67,11 @@ static bool prove(const struct schedule *schedule, struct error *error)
 }
 
 // Parts attend to each other, and add up to one micro-batch's gradients.
-static bool check_parts(const struct schedule *schedule, struct error *error)
+static bool check_parts(const struct schedule *schedule, bool are_shards, struct error *error)
 {
+    if (schedule->splits > 1 && are_shards)
+        return error_set(error, "the schedule passes each sequence through in %u splits, and layers that are split over"
+                         " devices take whole ones: take another schedule, or plan without variants", schedule->splits);
     return schedule->splits == 1 || schedule->weights == WEIGHTS_FLUSH
         || error_set(error, "the schedule passes each sequence through in %u splits and updates weights without a flush:"
                      " splits of one sequence may meet different weights; let it flush, or leave sequences whole",
@@ -123,7 +126,7 @@ static bool match_memory(const struct pipeline *pipeline, uint32_t member, struc
         const struct stage_memory *planned = &plan->stages[s].memory;
         const struct stage_bytes part = stage_bytes_of_split(pipeline->stages[s].bytes, pipeline->schedule->splits);
         const struct stage_memory needed = stage_memory_of(&part, &slots[s]);
-        if (slots[s].again > 0 && part.streams && pipeline->schedule->splits > 1) {
+        if (slots[s].again > 0 && part.again > 0 && part.streams && pipeline->schedule->splits > 1) {
             good = error_set(error, "the plan's stage %zu has a window of layers, and an R for parts of sequences: what it"
                              " brings back has room for a part of its layers' data, and weights are whole; leave the R"
                              " or the window out", s);
@@ -166,7 +169,7 @@ static struct pipeline *create(struct schedule *schedule, const struct plan *pla
     pipeline->plan = plan;
     pipeline->number_bytes = precision_bytes(device_precision(device));
     pipeline->schedule = schedule;
-    const bool good = put_in_order(pipeline, layers, layer_count, error) && check_parts(schedule, error)
+    const bool good = put_in_order(pipeline, layers, layer_count, error) && check_parts(schedule, settings->shards, error)
                    && prove(schedule, error)
                    && make_stages(pipeline, layer_count, settings->never_warms_up, error)
                    && match_memory(pipeline, settings->member, error);

@@ -50,6 +50,8 @@ plan tied.json --schedule 1f1b --tied apart --variants tensor2,- && run
 
 echo "# what is not run"
 plan two.json --schedule 1f1b --variants tensor2,tensor2 && run --clip 1
+plan two.json --schedule seq1f1b --variants tensor2,tensor2 && run
+plan two.json --schedule 1f1b --variants tensor2,tensor2 --optimizer adam8bit && run
 sed 's/tensor2/split2/g' two.json > other.json
 plan other.json --schedule 1f1b --variants split2 && run
 exit 0
