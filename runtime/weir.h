@@ -292,12 +292,12 @@ struct weir_planning {
     bool tied_apart;         // tied layers may be on different stages, under schedules that flush
     bool tied_apart_where_possible;  // the same, if the profile has tied layers and the schedule flushes
     uint64_t memory_bytes;   // of each device, instead of what the cluster says
-    // How states are held (docs/memory.md); what replicas share for planning alone.
+    // How states are held (docs/memory.md); "gradients" and "weights" for planning alone.
     const char *shard;   // what replicas hold once between them: "none" (usual), "optimizer", "gradients", "weights"
     bool optimizer_on_host, activations_on_host;
     uint32_t window;     // layers of a stage with weights on the device; usual: all
     uint64_t step_rate;  // bytes per second of an update; usual: it takes no time
-    // What the search may choose beyond cuts and recomputation; for planning alone but for the devices.
+    // What the search may choose beyond cuts and recomputation; variants, of layers of one's own, for planning alone.
     bool choose_replicas, choose_devices, choose_fewer_devices, choose_variants;
     // The same, given.
     struct weir_numbers replicas;  // ranks of each stage, which add up to `ranks`
