@@ -30,7 +30,8 @@ enum { KEY_PLAN = KEY_OWN, KEY_DATA, KEY_STEPS, KEY_SEED, KEY_RATE, KEY_FLUSH, K
 struct given {
     const char *model, *plan, *data, *out, *device, *weights;
     uint64_t steps, seed, flush_every, every;
-    float rate, clip;
+    struct rates rates;
+    float clip;
     double beat;  // bits per byte below the order-1 model; NAN: not asked
     bool pin, verbose;
     struct checkpoint_settings checkpoints;
@@ -47,7 +48,7 @@ static const struct argp_option options[] = {
     { "seed", KEY_SEED, "N", 0, "Of weights, batches and dropout (1)", 0 },
     { "weights", KEY_WEIGHTS, "FOLDER", 0,
       "Begin with these weights: a checkpoint's, or a model's as transformers writes it (random ones)", 0 },
-    { "rate", KEY_RATE, "R", 0, "The highest learning rate (0.003)", 0 },
+    { "rate", KEY_RATE, "R,...", 0, "Learning rate (0.003[,linear][,warm-up:N][,to:R])", 0 },
     OPTION_CLIP,
     { "flush-every", KEY_FLUSH, "N", 0, "Iterations between drains of an asynchronous schedule (16)", 0 },
     { "every", KEY_EVERY, "N", 0, "Print the first, the last and every N-th step (1)", 0 },
@@ -100,6 +101,7 @@ static bool take_elastic_option(int key, char *argument, struct given *given, st
 
 static error_t take_option(int key, char *argument, struct given *given, struct argp_state *state)
 {
+    struct error wrong = { 0 };
     switch (key) {
     case KEY_PLAN:
         given->plan = argument;
@@ -114,7 +116,8 @@ static error_t take_option(int key, char *argument, struct given *given, struct 
         given->seed = option_count(argument, "--seed", 0, UINT32_MAX, state);
         break;
     case KEY_RATE:
-        given->rate = option_float(argument, "--rate", 100, state);
+        if (!rates_parse(argument, &given->rates, &wrong))
+            argp_error(state, "--rate: %s", wrong.text);
         break;
     case KEY_CLIP:
         given->clip = option_float(argument, "--clip", 1e30, state);
@@ -411,7 +414,7 @@ static bool train(void *self, const struct run_place *place, bool speaks, struct
         .text = &data,
         .steps = (uint32_t)given->steps,
         .seed = given->seed,
-        .rate = given->rate,
+        .rates = given->rates,
         .clip = given->clip,
         .flush_every = (uint32_t)given->flush_every,
         .pin = given->pin,
@@ -482,7 +485,7 @@ static bool become_rank(struct given *given, struct plan **plan, char path[PATH_
 
 static int run(int count, char **arguments)
 {
-    struct given given = { .steps = 100, .seed = 1, .rate = 0.003f, .flush_every = 16, .every = 1, .beat = NAN };
+    struct given given = { .steps = 100, .seed = 1, .rates = { .highest = 0.003f, .share = 0.1f }, .flush_every = 16, .every = 1, .beat = NAN };
     char *go_on = command_to_go_on(count, arguments);  // which parsing puts in another order
     command_parse(&argp, count, arguments, &given);
     given.go_on = go_on;
@@ -504,14 +507,14 @@ static int run(int count, char **arguments)
     struct agreed agreed[AGREED] = { { .what = "--rate" }, { .what = "--flush-every" }, { .what = "--checkpoints" },
                                      { .what = "--save-every" }, { .what = "--keep" }, { .what = "--resume" },
                                      { .what = "--weights" }, { .what = "--clip" } };
-    train_format_number(given.rate, agreed[0].value);
+    rates_format(&given.rates, agreed[0].value);
     snprintf(agreed[1].value, AGREED_SIZE, "%llu", (unsigned long long)given.flush_every);
     snprintf(agreed[2].value, AGREED_SIZE, given.checkpoints.folder ? "a folder" : "none");
     snprintf(agreed[3].value, AGREED_SIZE, "%u", given.checkpoints.every);
     snprintf(agreed[4].value, AGREED_SIZE, "%u", given.checkpoints.keep);
     snprintf(agreed[5].value, AGREED_SIZE, given.checkpoints.resume ? "yes" : "no");
     snprintf(agreed[6].value, AGREED_SIZE, given.weights ? "a folder" : "none");
-    train_format_number(given.clip, agreed[7].value);
+    rates_format_number(given.clip, agreed[7].value);
     const struct ranks_request request = { .command = "train", .plan = plan, .device = given.device,
                                            .folder = given.out, .seed = given.seed, .steps = given.steps,
                                            .agreed = agreed, .agreed_count = AGREED,

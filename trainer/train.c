@@ -42,20 +42,11 @@ struct training {
 static struct optimizer optimizer_of(const struct plan *plan, const struct train_settings *settings)
 {
     struct optimizer optimizer = optimizer_default(plan->holding.optimizer);
-    optimizer.rate = settings->rate;
+    optimizer.rate = settings->rates.highest;
     optimizer.clip = settings->clip;
     optimizer.decay = 0.1f;
     optimizer.beta2 = 0.99f;  // short runs
     return optimizer;
-}
-
-static float rate_at(const struct train_settings *settings, uint32_t step)
-{
-    const float warm = fmaxf(1, (float)settings->steps / 10);
-    if ((float)step < warm)
-        return settings->rate * ((float)step + 1) / warm;
-    const float done = ((float)step - warm) / fmaxf(1, (float)settings->steps - warm);
-    return settings->rate * (0.1f + 0.45f * (1 + cosf(done * 3.14159265f)));
 }
 
 static uint64_t bytes_per_iteration(const struct training *training)
@@ -108,7 +99,7 @@ static void count_replayed(const struct training *training, struct train_result 
 // One pass of the schedule, and what it told.
 static bool run_pass(struct training *training, struct train_result *result, struct error *error)
 {
-    shard_pipelines_set_rate(training->pipelines, rate_at(training->settings, (uint32_t)training->step));
+    shard_pipelines_set_rate(training->pipelines, rates_at(&training->settings->rates, (uint32_t)training->step, training->settings->steps));
     if (!shard_pipelines_step(training->pipelines, error))
         return false;
     const struct session_result *last = session_last(training->pipeline->session);
@@ -125,7 +116,7 @@ static bool refuse_loss(const struct training *training, struct error *error)
     return (!training->checkpoints || checkpoints_wait(training->checkpoints, error))
         && error_set_kind(error, ERROR_ANSWER, "at step %llu the loss is no number any more: a learning rate of"
                           " %g is too high, or comes too soon", (unsigned long long)training->step,
-                          (double)training->settings->rate);
+                          (double)training->settings->rates.highest);
 }
 
 // Whether some rank has been asked to stop: then all do, behind the same pass.
@@ -271,7 +262,7 @@ static bool judge_loss(const struct training *training, double bits, struct erro
 {
     return isfinite(bits)
         || error_set_kind(error, ERROR_ANSWER, "the loss on held-out text is no number: a learning rate of %g is too"
-                          " high, or comes too soon", (double)training->settings->rate);
+                          " high, or comes too soon", (double)training->settings->rates.highest);
 }
 
 // By the sequential twin with the pipeline's weights, and without the pipeline: the other
@@ -345,15 +336,6 @@ static bool prepare(struct training *training, struct error *error)
         || error_set(error, "%s makes no updates, so it trains nothing; it can be verified", plan->schedule);
 }
 
-void train_format_number(float number, char word[MANIFEST_WORD])
-{
-    for (int digits = 1; digits <= 9; digits++) {  // 9 tell any two apart
-        snprintf(word, MANIFEST_WORD, "%.*g", digits, (double)number);
-        if (strtof(word, NULL) == number)
-            return;
-    }
-}
-
 // What a checkpoint says of this run; the rest of it each time.
 static bool describe(struct training *training, struct error *error)
 {
@@ -364,9 +346,9 @@ static bool describe(struct training *training, struct error *error)
                               .data_tokens = settings->text->train_count + settings->text->held_count };
     snprintf(run->precision, sizeof run->precision, "%s", precision_name(training->model->sizes.precision));
     snprintf(run->optimizer, sizeof run->optimizer, "%s", optimizer_names[plan->holding.optimizer]);
-    train_format_number(settings->rate, run->rate);
+    rates_format(&settings->rates, run->rate);
     if (settings->clip > 0)
-        train_format_number(settings->clip, run->clip);
+        rates_format_number(settings->clip, run->clip);
     text_data_hash(settings->text, run->data_hash);
     snprintf(run->plan.schedule, sizeof run->plan.schedule, "%s", plan->schedule);
     snprintf(run->plan.weights, sizeof run->plan.weights, "%s", weights_names[plan->weights]);

@@ -9,6 +9,7 @@
 #include "partitioner/plan/plan.h"
 #include "schedules/timeline.h"
 #include "runtime/checkpoint/checkpoints.h"
+#include "trainer/rates.h"
 #include "trainer/run_place.h"
 #include "trainer/text_data.h"
 
@@ -26,7 +27,7 @@ struct train_settings {
     const struct text_data *text;
     uint32_t steps;
     uint64_t seed;
-    float rate;             // the highest learning rate: reached after a tenth of the steps, then a cosine to a tenth of it
+    struct rates rates;     // of learning
     float clip;             // of the gradients' norm (runtime/optimizer.h)
     uint32_t flush_every;   // asynchronous schedules drain after so many iterations, of which steps is a multiple
     bool pin;               // each rank to a core of its own
@@ -72,9 +73,6 @@ struct train_result {
 bool train_plan(const struct plan *plan, const struct model *model, const struct train_settings *settings,
                 struct train_result *result, struct error *error);
 void train_result_clear(struct train_result *result);
-
-// A number in digits that tell it from any other.
-void train_format_number(float number, char word[MANIFEST_WORD]);
 
 // The table of predicted against measured.
 void train_result_print(const struct train_result *result, struct text *text);

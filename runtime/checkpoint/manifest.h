@@ -19,7 +19,7 @@ struct manifest {
     char *model;                     // as plans name it
     char precision[MANIFEST_WORD];   // "fp32"
     char optimizer[MANIFEST_WORD];   // "adamw"
-    char rate[MANIFEST_WORD];        // the highest learning rate, in digits that tell it from any other
+    char rate[MANIFEST_WORD];        // how the learning rate goes, in words that tell it from any other (trainer/rates.h)
     char clip[MANIFEST_WORD];        // likewise, the norm that gradients are clipped by; empty: they are not
     uint64_t seed;
     char data_hash[HASH_SIZE];

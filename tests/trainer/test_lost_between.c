@@ -93,7 +93,7 @@ static void *train(void *argument)
     struct member *member = argument;
     bool is_stuck = false;
     const struct train_settings settings = {
-        .text = member->text, .steps = 5, .seed = 1, .rate = 0.001f,
+        .text = member->text, .steps = 5, .seed = 1, .rates = { .highest = 0.001f, .share = 0.1f },
         .place = { .device = "cpu:queued", .group = &member->group, .is_stuck = &is_stuck, .failed = count_failure,
                    .self = member },
     };

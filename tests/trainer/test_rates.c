@@ -1,0 +1,89 @@
+#include "trainer/rates.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "tests/test.h"
+
+// The formulas in double; PyTorch's LinearLR into CosineAnnealingLR or another LinearLR have the same.
+static double slow_rate(double highest, double last, double warm, enum rate_form form, double step, double steps)
+{
+    if (step < warm)
+        return highest * (step + 1) / warm;
+    const double done = (step - warm) / (steps - warm > 1 ? steps - warm : 1);
+    if (form == RATE_CONSTANT)
+        return highest;
+    return form == RATE_LINEAR ? highest + (last - highest) * done
+                               : last + (highest - last) * (1 + cos(done * acos(-1))) / 2;
+}
+
+static void rates_follow_their_formulas(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *words;
+        double highest, last, warm;
+        enum rate_form form;
+    } rows[] = {
+        { "0.003", 0.003, 0.0003, 10, RATE_COSINE },
+        { "0.003,cosine,to:0", 0.003, 0, 10, RATE_COSINE },
+        { "0.5,linear,warm-up:0", 0.5, 0.05, 0, RATE_LINEAR },
+        { "1e-3,linear,to:0.0002,warm-up:33", 0.001, 0.0002, 33, RATE_LINEAR },
+        { "2,warm-up:1,constant", 2, 2, 1, RATE_CONSTANT },
+        { "2,warm-up:1000", 2, 0.2, 1000, RATE_COSINE },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct error error = { 0 };
+        struct rates rates, again;
+        char words[RATES_SIZE];
+        assert_good(rates_parse(rows[i].words, &rates, &error), error);
+        rates_format(&rates, words);
+        assert_good(rates_parse(words, &again, &error), error);
+        for (uint32_t step = 0; step < 100; step++) {
+            const double want = slow_rate(rows[i].highest, rows[i].last, rows[i].warm, rows[i].form, step, 100);
+            if (fabs((double)rates_at(&rates, step, 100) - want) > 1e-6 * rows[i].highest)
+                fail_msg("%s, step %u: %g, not %g", rows[i].words, step, (double)rates_at(&rates, step, 100), want);
+            assert_true(fabsf(rates_at(&again, step, 100) - rates_at(&rates, step, 100)) <= 1e-6f * rates.highest);
+        }
+    }
+}
+
+static void words_are_the_shortest_that_mean_it(void **state)
+{
+    (void)state;
+    static const char *const rows[][2] = {
+        { "0.0030", "0.003" }, { "3e-3,cosine", "0.003" }, { "1,to:0.5,linear", "1,linear,to:0.5" },
+        { "1,constant,to:0.5", "1,constant" }, { "0.1,warm-up:007", "0.1,warm-up:7" },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct error error = { 0 };
+        struct rates rates;
+        char words[RATES_SIZE];
+        assert_good(rates_parse(rows[i][0], &rates, &error), error);
+        rates_format(&rates, words);
+        assert_string_equal(words, rows[i][1]);
+    }
+}
+
+static void what_is_no_rate_is_refused(void **state)
+{
+    (void)state;
+    static const char *const rows[] = { "", "0", "-1", "nan", "101", "x", "1,", "1,,linear", "1,steep", "1,to:2",
+                                        "1,warm-up:", "1,warm-up:-3", "1,warm-up:1.5", "1,to:", "1 ,linear" };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct error error = { 0 };
+        struct rates rates;
+        assert_false(rates_parse(rows[i], &rates, &error));
+        assert_int_equal(error.kind, ERROR_INPUT);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rates_follow_their_formulas),
+        cmocka_unit_test(words_are_the_shortest_that_mean_it),
+        cmocka_unit_test(what_is_no_rate_is_refused),
+    };
+    return cmocka_run_group_tests_name("rates", tests, NULL, NULL);
+}
