@@ -55,7 +55,8 @@ static inline bool graph_forward(void *it, const struct weir_pass *pass, struct 
     const struct graph_self *self = it;
     const float *p = pass->parameters;
     float *y = pass->output, *saved = pass->saved, loss = 0;
-    memset(pass->workspace, 0xff, 4 * self->out);
+    if (self->out > 0)
+        memset(pass->workspace, 0xff, 4 * self->out);
     for (size_t j = 0; j < self->out; j++) {
         const float sum = graph_sum(self, pass, j);
         y[j] = self->kind == GRAPH_SOURCE ? p[0] * sinf((float)(j + pass->micro_batch + 7 * pass->step))
@@ -80,7 +81,8 @@ static inline bool graph_backward_input(void *it, const struct weir_pass *pass, 
     (void)error;
     const struct graph_self *self = it;
     const float *p = pass->parameters, *saved = pass->saved, *dy = pass->output_gradient;
-    memset(pass->workspace, 0xff, 4 * self->out);
+    if (self->out > 0)
+        memset(pass->workspace, 0xff, 4 * self->out);
     for (size_t i = 0; i < self->count; i++) {
         float *dx = pass->input_gradients[i];
         for (size_t k = 0; k < self->in[i]; k++)
@@ -99,7 +101,8 @@ static inline bool graph_backward_weight(void *it, const struct weir_pass *pass,
     const struct graph_self *self = it;
     const float *held = pass->held;
     float *dp = pass->gradients;
-    memset(pass->workspace, 0xff, 4 * self->out);
+    if (self->out > 0)
+        memset(pass->workspace, 0xff, 4 * self->out);
     for (size_t j = 0; j < self->out; j++) {
         const float sum = self->kind == GRAPH_SQUARE ? graph_sum(self, pass, j) : 0;
         if (self->kind == GRAPH_SOURCE)

@@ -149,6 +149,7 @@ static void sizes_are_those_the_device_counted(void **state)
     assert_int_equal(described.saved_bytes, 0);
     free(described.name);
     free(described.kind);
+    free(described.shapes);
     measured_chain_free(chain);
     device_close(device);
 }
