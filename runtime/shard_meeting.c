@@ -243,15 +243,28 @@ static bool meet(struct shard_meeting *meeting, const struct attendance *at, str
     return true;
 }
 
+// Where somebody has failed nobody brings anything more: others may still be looking at what came last.
+static bool bring(struct shard_meeting *meeting, const struct attendance *at, struct queue *queue, void *data,
+                  size_t count)
+{
+    struct guest *guest = &meeting->places[at->place].guests[at->member];
+    pthread_mutex_lock(&meeting->lock);
+    const bool good = !has_failed(meeting);
+    if (good) {
+        guest->data = data;
+        guest->count = count;
+        event_record(guest->ready, queue);
+    }
+    pthread_mutex_unlock(&meeting->lock);
+    return good;
+}
+
 static void attend(struct shard_meeting *meeting, const struct attendance *at, struct queue *queue, void *data,
                    size_t count, meeting_work *work)
 {
-    struct guest *guest = &meeting->places[at->place].guests[at->member];
     struct error error = { 0 };
-    guest->data = data;
-    guest->count = count;
-    event_record(guest->ready, queue);
-    if (!meet(meeting, at, queue, work) && !shard_meeting_is_well(meeting, &error))
+    if ((!bring(meeting, at, queue, data, count) || !meet(meeting, at, queue, work))
+        && !shard_meeting_is_well(meeting, &error))
         queue_fail(queue, error.text);
 }
 
