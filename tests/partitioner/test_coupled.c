@@ -201,7 +201,7 @@ static void hold_against_twin(uint64_t seed, uint64_t trials, draw_order *draw)
 static void small_plans_are_the_best_there_are(void **state)
 {
     (void)state;
-    hold_against_twin(41, test_trials(1000, 20000), draw_named);
+    hold_against_twin(41, test_trials(500, 20000), draw_named);
 }
 
 static void so_are_those_of_orders_that_are_given(void **state)

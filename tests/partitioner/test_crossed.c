@@ -265,7 +265,7 @@ static void no_crossing_of_features_makes_a_claim_false(void **state)
 {
     (void)state;
     uint64_t seed = 61;
-    const uint64_t trials = test_trials(1000, 20000), most = test_trials(1500, 4000);
+    const uint64_t trials = test_trials(500, 20000), most = test_trials(1500, 4000);
     struct tally tally = { 0 };
     for (uint64_t trial = 0; trial < trials;) {
         struct drawn drawn;

@@ -221,7 +221,7 @@ static void check_adafactor(struct cuda_rig *rig, uint64_t trial)
 static void adafactor_equals_that_of_the_cpu(void **state)
 {
     (void)state;
-    cuda_rig_try(check_adafactor, test_trials(9, 60));
+    cuda_rig_try(check_adafactor, test_trials(3, 60));
 }
 
 static void check_adam8bit(struct cuda_rig *rig, uint64_t trial)
@@ -262,7 +262,7 @@ static void check_adam8bit(struct cuda_rig *rig, uint64_t trial)
 static void adam_in_8_bits_equals_that_of_the_cpu(void **state)
 {
     (void)state;
-    cuda_rig_try(check_adam8bit, test_trials(6, 60));
+    cuda_rig_try(check_adam8bit, test_trials(2, 60));
 }
 
 // The part of a span from number `cut` on, or before it.

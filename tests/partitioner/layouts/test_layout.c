@@ -219,7 +219,7 @@ static void chosen_layouts_are_the_best_there_are(void **state)
 {
     (void)state;
     uint64_t seed = 77, plans = 0, layouts = 0, feasible = 0, proved = 0;
-    const uint64_t trials = test_trials(1000, 20000);
+    const uint64_t trials = test_trials(500, 20000);
     for (uint64_t trial = 0; trial < trials; trial++) {
         struct error error = { 0 };
         const uint32_t layers = 1 + (uint32_t)random_below(&seed, TWIN_LAYERS);
