@@ -47,10 +47,10 @@ bool all_reduce_agrees(const struct all_reduce *all_reduce, struct error *error)
     const struct post *first = all_reduce->posts[0];
     for (uint32_t copy = 1; copy < all_reduce->count; copy++) {
         const struct post *post = all_reduce->posts[copy];
-        assert(first->reduction == post->reduction && first->number_bytes == post->number_bytes);
+        assert(first->what.kind == post->what.kind && first->what.number_bytes == post->what.number_bytes);
         const struct message_header *a = &first->header, *b = &post->header;
         if (a->step != b->step || a->micro_batch != b->micro_batch || a->version != b->version
-            || first->bytes != post->bytes)
+            || first->bytes != post->bytes || first->what.first != post->what.first)
             return error_set_kind(error, ERROR_MACHINE,
                                   "rank %u brings %llu bytes of gradients for update %llu of step %llu to be added up, "
                                   "rank %u %llu bytes for update %llu of step %llu", first->rank,
@@ -65,18 +65,21 @@ float all_reduce_factor(const struct all_reduce *all_reduce)
 {
     uint32_t brought = 0;
     for (uint32_t copy = 0; copy < all_reduce->count; copy++)
-        brought += all_reduce->posts[copy]->brought;
-    const uint32_t samples = all_reduce->posts[0]->samples;
+        brought += all_reduce->posts[copy]->what.brought;
+    const uint32_t samples = all_reduce->posts[0]->what.samples;
     return samples > 0 && brought > 0 ? (float)samples / (float)brought : 1.0f;
 }
 
 struct share_bytes all_reduce_share(const struct all_reduce *all_reduce, uint32_t copy)
 {
-    const struct post *post = all_reduce->posts[copy];
-    const uint64_t count = post->bytes / post->number_bytes;
-    const uint64_t first = share_first(count, copy, all_reduce->count);
-    const uint64_t end = share_first(count, copy + 1, all_reduce->count);
-    return (struct share_bytes){ first * post->number_bytes, (end - first) * post->number_bytes };
+    const struct reduction *what = &all_reduce->posts[copy]->what;
+    const struct reduction_share share = reduction_share(what, copy, all_reduce->count);
+    return (struct share_bytes){ share.first * what->number_bytes, share.count * what->number_bytes };
+}
+
+void *all_reduce_own(const struct all_reduce *all_reduce, uint32_t copy)
+{
+    return reduction_own(&all_reduce->posts[copy]->what, copy, all_reduce->count);
 }
 
 // On what the first copy has.
@@ -93,26 +96,39 @@ static void add_floats(const struct all_reduce *all_reduce, uint64_t first, uint
         sum[i] *= factor;
 }
 
-static void hand_share(const struct all_reduce *all_reduce, uint32_t from, uint32_t to, struct share_bytes share)
+// On what the share has already.
+static void add_onto(const struct all_reduce *all_reduce, uint32_t own, struct share_bytes share)
 {
-    if (from != to && share.count > 0)
-        memcpy((char *)all_reduce->posts[to]->data + share.first,
-               (const char *)all_reduce->posts[from]->data + share.first, share.count);
+    float *sum = all_reduce_own(all_reduce, own);
+    for (uint32_t copy = 0; copy < all_reduce->count; copy++) {
+        const float *other = all_reduce->posts[copy]->data;
+        for (uint64_t i = 0; other && i < share.count / sizeof *sum; i++)
+            sum[i] += other[share.first / sizeof *sum + i];
+    }
+}
+
+// From where it is to its place among the numbers of a copy, if that one wants it.
+static void hand_share(const struct all_reduce *all_reduce, const void *from, uint32_t to, struct share_bytes share)
+{
+    char *data = all_reduce->posts[to]->data;
+    if (data && from != data + share.first && share.count > 0)
+        memcpy(data + share.first, from, share.count);
 }
 
 void all_reduce_add(const struct all_reduce *all_reduce, const struct post *post)
 {
+    const enum reduction_kind kind = post->what.kind;
     const uint32_t own = copy_of(all_reduce, post);
     const struct share_bytes share = all_reduce_share(all_reduce, own);
-    const bool gathers = post->reduction == REDUCTION_GATHER;
-    if (!gathers)
+    const void *sums = (char *)all_reduce->posts[0]->data + share.first;
+    if (kind == REDUCTION_ONTO)
+        add_onto(all_reduce, own, share);
+    if (kind == REDUCTION_WHOLE || kind == REDUCTION_SHARES)
         add_floats(all_reduce, share.first / sizeof(float), (share.first + share.count) / sizeof(float));
-    if (post->reduction == REDUCTION_SHARES) {
-        hand_share(all_reduce, 0, own, share);
-        return;
-    }
-    for (uint32_t copy = 0; copy < all_reduce->count; copy++)
-        hand_share(all_reduce, gathers ? own : 0, copy, share);
+    if (kind == REDUCTION_SHARES)
+        hand_share(all_reduce, sums, own, share);
+    for (uint32_t copy = 0; (kind == REDUCTION_WHOLE || kind == REDUCTION_GATHER) && copy < all_reduce->count; copy++)
+        hand_share(all_reduce, kind == REDUCTION_WHOLE ? sums : all_reduce_own(all_reduce, own), copy, share);
 }
 
 bool all_reduce_end_share(struct all_reduce *all_reduce)

@@ -7,7 +7,8 @@
 //
 // No memory beside the gradients is needed, and no two threads touch the same
 // element. Of a reduction to shares each copy keeps what it has added; of a gathering it adds
-// nothing, and writes its share to all others. All is guarded by the engine's lock but all_reduce_add().
+// nothing, and writes its share to all others; of one onto shares it adds to its own what all bring.
+// All is guarded by the engine's lock but all_reduce_add().
 //
 // On a device that runs ahead the thread that comes last gives the whole sum to a queue.
 #ifndef RUNTIME_ALL_REDUCE_H
@@ -38,11 +39,12 @@ bool all_reduce_is_full(const struct all_reduce *all_reduce);
 // Whether what has come belongs together: same update, same number of bytes.
 bool all_reduce_agrees(const struct all_reduce *all_reduce, struct error *error);
 
-// The bytes of a copy's share.
+// The bytes of a copy's share among those of `posts[..]->data`, and where the copy has it.
 struct share_bytes {
     uint64_t first, count;
 };
 struct share_bytes all_reduce_share(const struct all_reduce *all_reduce, uint32_t copy);
+void *all_reduce_own(const struct all_reduce *all_reduce, uint32_t copy);
 
 // By what the sum is multiplied: 1 unless a mean is wanted.
 float all_reduce_factor(const struct all_reduce *all_reduce);

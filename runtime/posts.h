@@ -24,9 +24,7 @@ struct post {
     struct event *gathered;        // of a reduction: likewise, when the last copy had come
     struct message_header met;     // of a receive: what arrived
     uint64_t done_ns, gathered_ns;
-    enum reduction_kind reduction;  // of a reduction, with the next three
-    uint32_t number_bytes;
-    uint32_t brought, samples;
+    struct reduction what;         // of a reduction
     bool has_added;                // its share of it
     struct post *next_queued;
     struct post *next_active;  // among its rank's posts, or in the free list

@@ -299,10 +299,8 @@ static bool threads_post_reduction(struct transport *transport, const struct red
     assert(reduction->group < end->engine->all_reduce_count);
     assert(reduction->kind == REDUCTION_GATHER || reduction->number_bytes == sizeof(float));
     return post(end, &(struct post){ .kind = POST_REDUCTION, .lane = reduction->group, .data = reduction->numbers,
-                                     .bytes = reduction->count * reduction->number_bytes,
-                                     .reduction = reduction->kind, .number_bytes = reduction->number_bytes,
-                                     .brought = reduction->brought, .samples = reduction->samples, .header = header,
-                                     .after = after },
+                                     .bytes = reduction->count * reduction->number_bytes, .what = *reduction,
+                                     .header = header, .after = after },
                 ticket, error);
 }
 

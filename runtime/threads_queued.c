@@ -92,27 +92,44 @@ static void add_all(const struct all_reduce *all_reduce)
         kernel_scale(queue, sum, sum, factor, count);
 }
 
-// Of a copy's share.
-static void hand_on(const struct all_reduce *all_reduce, uint32_t share, uint32_t from, uint32_t to)
+// A copy's share, from where it is to its place among the numbers of another.
+static void hand_on(const struct all_reduce *all_reduce, uint32_t share, const void *from, uint32_t to)
 {
     const struct share_bytes bytes = all_reduce_share(all_reduce, share);
-    if (from != to && bytes.count > 0)
-        queue_copy(all_reduce->queue, (char *)all_reduce->posts[to]->data + bytes.first,
-                   (const char *)all_reduce->posts[from]->data + bytes.first, bytes.count);
+    char *data = all_reduce->posts[to]->data;
+    if (data && from != data + bytes.first && bytes.count > 0)
+        queue_copy(all_reduce->queue, data + bytes.first, from, bytes.count);
+}
+
+// Onto a copy's share, what all bring.
+static void add_onto(const struct all_reduce *all_reduce, uint32_t share)
+{
+    const struct share_bytes bytes = all_reduce_share(all_reduce, share);
+    float *sum = all_reduce_own(all_reduce, share);
+    for (uint32_t copy = 0; copy < all_reduce->count && bytes.count > 0; copy++) {
+        const char *data = all_reduce->posts[copy]->data;
+        if (data)
+            kernel_add_floats(all_reduce->queue, sum, sum, (const float *)(const void *)(data + bytes.first),
+                              bytes.count / sizeof *sum);
+    }
 }
 
 static void give_all(const struct all_reduce *all_reduce)
 {
     const struct post *first = all_reduce->posts[0];
-    if (first->reduction != REDUCTION_GATHER)
+    const enum reduction_kind kind = first->what.kind;
+    if (kind == REDUCTION_WHOLE || kind == REDUCTION_SHARES)
         add_all(all_reduce);
-    for (uint32_t copy = 1; first->reduction == REDUCTION_WHOLE && copy < all_reduce->count; copy++)
-        queue_copy(all_reduce->queue, all_reduce->posts[copy]->data, first->data, first->bytes);
-    for (uint32_t copy = 1; first->reduction == REDUCTION_SHARES && copy < all_reduce->count; copy++)
-        hand_on(all_reduce, copy, 0, copy);
-    for (uint32_t from = 0; first->reduction == REDUCTION_GATHER && from < all_reduce->count; from++)
-        for (uint32_t to = 0; to < all_reduce->count; to++)
-            hand_on(all_reduce, from, from, to);
+    for (uint32_t copy = 0; copy < all_reduce->count; copy++) {
+        if (kind == REDUCTION_WHOLE && copy > 0)
+            queue_copy(all_reduce->queue, all_reduce->posts[copy]->data, first->data, first->bytes);
+        if (kind == REDUCTION_SHARES)
+            hand_on(all_reduce, copy, (char *)first->data + all_reduce_share(all_reduce, copy).first, copy);
+        if (kind == REDUCTION_ONTO)
+            add_onto(all_reduce, copy);
+        for (uint32_t to = 0; kind == REDUCTION_GATHER && to < all_reduce->count; to++)
+            hand_on(all_reduce, copy, all_reduce_own(all_reduce, copy), to);
+    }
 }
 
 void threads_add_later(struct all_reduce *all_reduce)

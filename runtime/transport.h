@@ -26,6 +26,12 @@
 //     copy 0     | g00 g01 |            | s0  ... |             | w0  ... |          | w0 w1 |
 //     copy 1     | g10 g11 | SHARES ->  | ... s1  |  update ->  | ... w1  | GATHER -> | w0 w1 |
 //
+// Where a copy has nothing but its own share (ZeRO 2 and 3), some of the elements are brought together at a time, in a
+// room of their own, or are added onto the shares from there:
+//
+//     copy 0     | w0 .. w4 |                 | w3 w4 w5 w6 |  room   | g3 g4 g5 g6 |          | s0 .. s4 + g3 + g4 |
+//     copy 1     | w5 .. w9 |  GATHER 3 - 6 ->| w3 w4 w5 w6 |         | g3 g4 g5 g6 | ONTO ->  | s5 .. s9 + g5 + g6 |
+//
 // A transport can be given a capacity (sends that may be done before their
 // receive is posted; 0: rendezvous), a latency and a rate, so that schedules can
 // be tried under conditions this machine does not have.
@@ -55,15 +61,19 @@ enum reduction_kind {
     REDUCTION_WHOLE,   // every copy gets all sums
     REDUCTION_SHARES,  // each gets those of its own share; what it has of others' is of no meaning then
     REDUCTION_GATHER,  // nothing is added: each hands its own share, of numbers of any size, to all others
+    REDUCTION_ONTO,    // each adds those of all, one copy's after the other, to what its own share has already
 };
 
 // What a rank brings to a reduction.
 struct reduction {
     enum reduction_kind kind;
     uint32_t group;    // a stage, whose copies add up; behind the stages come the ties
-    void *numbers;
+    void *numbers;          // of those kept apart from the shares: NULL, who gathers takes none, who adds brings none
     uint32_t number_bytes;  // of one; what is added are floats
     uint64_t count;
+    void *own;              // GATHER, ONTO: the copy's own share, where it is apart from them; or NULL
+    uint64_t first, whole;  // then: they are elements [first, first + count) of `whole`, of which copies have shares
+    const bool *brings;     // by copy, whether it has numbers; NULL: all that add have
     uint32_t brought;  // of how many micro-batches; at the end of a run some bring none
     uint32_t samples;  // what one micro-batch brings is a share of; 0: the sum is wanted, not the mean
 };
@@ -72,6 +82,27 @@ struct reduction {
 static inline uint64_t share_first(uint64_t count, uint32_t copy, uint32_t copies)
 {
     return count * copy / copies;
+}
+
+// What of a reduction's numbers is a copy's share, counted from the first of them, and where the copy has it.
+struct reduction_share {
+    uint64_t first, count;
+};
+static inline struct reduction_share reduction_share(const struct reduction *reduction, uint32_t copy, uint32_t copies)
+{
+    const uint64_t whole = reduction->own ? reduction->whole : reduction->count;
+    const uint64_t begin = share_first(whole, copy, copies), end = share_first(whole, copy + 1, copies);
+    const uint64_t last = reduction->first + reduction->count;
+    const uint64_t from = begin > reduction->first ? begin : reduction->first, to = end < last ? end : last;
+    return from < to ? (struct reduction_share){ from - reduction->first, to - from } : (struct reduction_share){ 0 };
+}
+
+static inline void *reduction_own(const struct reduction *reduction, uint32_t copy, uint32_t copies)
+{
+    const uint64_t at = reduction->first + reduction_share(reduction, copy, copies).first;
+    return reduction->own ? (char *)reduction->own
+                                + (at - share_first(reduction->whole, copy, copies)) * reduction->number_bytes
+                          : (char *)reduction->numbers + at * reduction->number_bytes;
 }
 
 struct ticket {  // what was posted; never moves while it is under way

@@ -6,7 +6,8 @@
 //     add        own piece and what came, in the order of the copies, as a loop would
 //     sums       each copy sends its piece, added up, to every other one
 //
-// To reduce to shares ends before the sums, and to gather is that last step alone.
+// To reduce to shares ends before the sums, and so does adding onto what shares have already; to gather is that last
+// step alone.
 #include <stdlib.h>
 
 #include "common/clock.h"
@@ -22,22 +23,26 @@ static uint32_t copies_of(const struct reducing *reducing)
     return reducing->end->wire->rank_count;
 }
 
-// The piece at hand of a copy's share; of no elements where that is shorter than others.
+// The piece at hand of a copy's share, counted from the first of the numbers; of none where that is shorter than others.
 static struct piece piece_of(const struct wired *wired, uint32_t copy)
 {
     const struct reducing *reducing = &wired->reducing;
-    const uint64_t end = share_first(reducing->what.count, copy + 1, copies_of(reducing));
-    struct piece piece = { .first = share_first(reducing->what.count, copy, copies_of(reducing))
-                                  + reducing->piece * wired->room_floats };
-    if (piece.first < end)
-        piece.count = end - piece.first < wired->room_floats ? end - piece.first : wired->room_floats;
-    return piece;
+    const struct reduction_share share = reduction_share(&reducing->what, copy, copies_of(reducing));
+    const uint64_t done = reducing->piece * wired->room_floats;
+    if (done >= share.count)
+        return (struct piece){ 0 };
+    const uint64_t left = share.count - done;
+    return (struct piece){ share.first + done, left < wired->room_floats ? left : wired->room_floats };
 }
 
 static bool is_last_piece(const struct wired *wired)
 {
     const struct reducing *reducing = &wired->reducing;
-    const uint64_t longest = (reducing->what.count + copies_of(reducing) - 1) / copies_of(reducing);
+    uint64_t longest = 0;
+    for (uint32_t copy = 0; copy < copies_of(reducing); copy++) {
+        const uint64_t count = reduction_share(&reducing->what, copy, copies_of(reducing)).count;
+        longest = count > longest ? count : longest;
+    }
     return (reducing->piece + 1) * wired->room_floats >= longest;
 }
 
@@ -51,6 +56,26 @@ static void *number_at(const struct reducing *reducing, uint64_t first)
     return (char *)reducing->what.numbers + first * reducing->what.number_bytes;
 }
 
+// Where the copy of this rank has the piece at hand of its share.
+static void *own_piece(const struct wired *wired, uint32_t own)
+{
+    const struct reducing *reducing = &wired->reducing;
+    return (char *)reduction_own(&reducing->what, own, copies_of(reducing))
+         + reducing->piece * wired->room_floats * reducing->what.number_bytes;
+}
+
+// Whether a copy has something to be added.
+static bool brings(const struct reducing *reducing, uint32_t copy)
+{
+    return reducing->what.brings ? reducing->what.brings[copy] : copy < reducing->end->wire->adders;
+}
+
+// Whether a copy is given what is gathered.
+static bool takes(const struct reducing *reducing, uint32_t copy)
+{
+    return !reducing->what.brings || reducing->what.brings[copy];
+}
+
 static void add_end(struct message_end *ends, size_t *count, bool is_send, uint32_t peer, void *data, uint64_t bytes)
 {
     if (bytes > 0)
@@ -61,7 +86,7 @@ static void add_end(struct message_end *ends, size_t *count, bool is_send, uint3
 static bool issue(struct wired *wired, struct error *error)
 {
     struct reducing *reducing = &wired->reducing;
-    const uint32_t own = wire_end(reducing->end->wire, wired->transport.rank), adders = reducing->end->wire->adders;
+    const uint32_t own = wire_end(reducing->end->wire, wired->transport.rank);
     const struct piece mine = piece_of(wired, own);
     const uint64_t size = reducing->what.number_bytes;
     size_t count = 0;
@@ -73,17 +98,30 @@ static bool issue(struct wired *wired, struct error *error)
         if (copy == own)
             continue;
         if (reducing->is_back) {
-            add_end(ends, &count, true, copy, number_at(reducing, mine.first), mine.count * size);
-            add_end(ends, &count, false, copy, number_at(reducing, its.first), its.count * size);
+            add_end(ends, &count, true, copy, own_piece(wired, own), takes(reducing, copy) ? mine.count * size : 0);
+            add_end(ends, &count, false, copy, number_at(reducing, its.first),
+                    takes(reducing, own) ? its.count * size : 0);
         } else {
-            add_end(ends, &count, true, copy, number_at(reducing, its.first), own < adders ? its.count * size : 0);
-            add_end(ends, &count, false, copy, room_of(wired, copy), copy < adders ? mine.count * size : 0);
+            add_end(ends, &count, true, copy, number_at(reducing, its.first),
+                    brings(reducing, own) ? its.count * size : 0);
+            add_end(ends, &count, false, copy, room_of(wired, copy), brings(reducing, copy) ? mine.count * size : 0);
         }
     }
     communicator_exchange(reducing->end->communicator, reducing->end->queue, ends, count);
     reducing->is_issuing = true;
     free(ends);
     return true;
+}
+
+// ((s + g0) + g1) ..., s being what the share has.
+static void add_onto(struct wired *wired, uint32_t own, struct piece mine)
+{
+    const struct reducing *reducing = &wired->reducing;
+    float *sum = own_piece(wired, own);
+    for (uint32_t copy = 0; copy < copies_of(reducing); copy++)
+        if (brings(reducing, copy))
+            kernel_add_floats(reducing->end->queue, sum, sum,
+                              copy == own ? number_at(reducing, mine.first) : room_of(wired, copy), mine.count);
 }
 
 // In the order of the copies: ((g0 + g1) + g2) ...
@@ -93,6 +131,10 @@ static void add_piece(struct wired *wired)
     struct queue *queue = reducing->end->queue;
     const uint32_t own = wire_end(reducing->end->wire, wired->transport.rank);
     const struct piece mine = piece_of(wired, own);
+    if (mine.count > 0 && reducing->what.kind == REDUCTION_ONTO) {
+        add_onto(wired, own, mine);
+        return;
+    }
     float *gradients = number_at(reducing, mine.first);
     float *sum = own == 0 ? gradients : room_of(wired, 0);
     if (mine.count == 0)
@@ -115,6 +157,17 @@ static void finish(struct wired *wired)
     *reducing = (struct reducing){ 0 };
 }
 
+// Of what is gathered apart from the shares, the own one's piece.
+static void take_own(struct wired *wired)
+{
+    const struct reducing *reducing = &wired->reducing;
+    const uint32_t own = wire_end(reducing->end->wire, wired->transport.rank);
+    const struct piece mine = piece_of(wired, own);
+    if (reducing->what.own && takes(reducing, own) && mine.count > 0)
+        queue_copy(reducing->end->queue, number_at(reducing, mine.first), own_piece(wired, own),
+                   mine.count * reducing->what.number_bytes);
+}
+
 // An exchange is issued: what follows it in the queue.
 static void follow(struct wired *wired)
 {
@@ -125,6 +178,8 @@ static void follow(struct wired *wired)
         event_record(wired->gathered, reducing->end->queue);
     if (!reducing->is_back)
         add_piece(wired);
+    else
+        take_own(wired);
     if (!reducing->is_back && kind == REDUCTION_WHOLE) {
         reducing->is_back = true;
         return;
@@ -159,7 +214,8 @@ bool reducing_begin(struct wired *wired, const struct reduction *reduction, stru
     struct lane_end *end = &wired->ends[wired->wiring.wire_of_group[reduction->group]];
     struct brought *brought = &wired->brought[reduction->group];
     const bool gathers = reduction->kind == REDUCTION_GATHER;
-    const uint32_t all = brought->all && !gathers ? brought->all[brought->next++ % brought->count] : 0;
+    const bool is_mean = reduction->kind == REDUCTION_WHOLE || reduction->kind == REDUCTION_SHARES;
+    const uint32_t all = brought->all && is_mean ? brought->all[brought->next++ % brought->count] : 0;
     wired->reducing = (struct reducing){
         .end = end,
         .ticket = ticket,

@@ -532,6 +532,91 @@ static void a_copy_adds_up_its_share_alone_and_gathers_those_of_others(void **st
     }
 }
 
+// Copies that have their own share alone, of which some elements are gathered in rooms, or added to from there; one of
+// them has no room.
+struct sharer {
+    struct transport *transport;
+    enum reduction_kind kind;
+    uint64_t first, count;
+    float own[ELEMENTS], room[ELEMENTS];
+    bool is_absent;
+    const bool *brings;
+    struct error error;
+};
+
+static void *share_once(void *itself)
+{
+    struct sharer *sharer = itself;
+    struct ticket ticket;
+    const struct reduction reduction = { .kind = sharer->kind, .numbers = sharer->is_absent ? NULL : sharer->room,
+                                         .number_bytes = sizeof(float), .count = sharer->count, .own = sharer->own,
+                                         .first = sharer->first, .whole = ELEMENTS, .brings = sharer->brings };
+    struct transport *transport = sharer->transport;
+    if (transport->functions->post_reduction(transport, &reduction, (struct message_header){ 0 }, NULL, &ticket,
+                                             &sharer->error))
+        finish(transport, &ticket, &sharer->error);
+    return NULL;
+}
+
+static void share_all(struct sharer *sharers, enum reduction_kind kind)
+{
+    struct trio trio = trio_open();
+    pthread_t ids[COPIES];
+    for (uint32_t rank = 0; rank < COPIES; rank++) {
+        sharers[rank].kind = kind;
+        sharers[rank].transport = threads_transport(trio.threads, rank);
+        sharers[rank].error = (struct error){ 0 };
+        assert_int_equal(pthread_create(&ids[rank], NULL, share_once, &sharers[rank]), 0);
+    }
+    for (uint32_t rank = 0; rank < COPIES; rank++) {
+        pthread_join(ids[rank], NULL);
+        assert_good(sharers[rank].error.kind == ERROR_NONE, sharers[rank].error);
+    }
+    trio_close(&trio);
+}
+
+static void elements_of_shares_are_gathered_in_rooms_and_added_to_from_there(void **state)
+{
+    (void)state;
+    static const uint32_t owner_of_copy[COPIES] = { 2, 0, 1 };
+    static struct sharer sharers[COPIES];
+    uint64_t seed = 8;
+    for (uint64_t trial = 0; trial < test_trials(50, 1000); trial++) {
+        float whole[ELEMENTS];
+        bool brings[COPIES];
+        const uint64_t first = random_below(&seed, ELEMENTS), count = 1 + random_below(&seed, ELEMENTS - first);
+        const uint32_t absent = (uint32_t)random_below(&seed, COPIES + 1);
+        for (uint32_t i = 0; i < ELEMENTS; i++)
+            whole[i] = (float)random_below(&seed, 1000000) / 997.0f;
+        for (uint32_t copy = 0; copy < COPIES; copy++) {
+            struct sharer *sharer = &sharers[owner_of_copy[copy]];
+            const uint64_t own = share_first(ELEMENTS, copy, COPIES), end = share_first(ELEMENTS, copy + 1, COPIES);
+            memcpy(sharer->own, whole + own, (end - own) * sizeof whole[0]);
+            memset(sharer->room, 0, sizeof sharer->room);
+            brings[copy] = copy != absent;
+            sharer->is_absent = copy == absent;
+            sharer->brings = brings;
+            sharer->first = first;
+            sharer->count = count;
+        }
+        share_all(sharers, REDUCTION_GATHER);
+        for (uint32_t copy = 0; copy < COPIES; copy++) {
+            const struct sharer *sharer = &sharers[owner_of_copy[copy]];
+            assert_true(sharer->is_absent || memcmp(sharer->room, whole + first, count * sizeof whole[0]) == 0);
+        }
+        for (uint32_t copy = 0; copy < COPIES; copy++) {
+            struct sharer *sharer = &sharers[owner_of_copy[copy]];
+            for (uint64_t i = 0; i < count && !sharer->is_absent; i++)
+                whole[first + i] += sharer->room[i] = (float)random_below(&seed, 1000000) / 991.0f;
+        }
+        share_all(sharers, REDUCTION_ONTO);
+        for (uint32_t copy = 0; copy < COPIES; copy++) {
+            const uint64_t own = share_first(ELEMENTS, copy, COPIES), end = share_first(ELEMENTS, copy + 1, COPIES);
+            assert_memory_equal(sharers[owner_of_copy[copy]].own, whole + own, (end - own) * sizeof whole[0]);
+        }
+    }
+}
+
 static struct ticket post_part(struct trio *trio, uint32_t rank, float *gradients, uint64_t update)
 {
     struct error error = { 0 };
@@ -608,6 +693,7 @@ int main(void)
         cmocka_unit_test(nothing_is_lost_swapped_or_torn_between_busy_ranks),
         cmocka_unit_test(copies_add_up_in_their_order_the_same_bits_everywhere),
         cmocka_unit_test(a_copy_adds_up_its_share_alone_and_gathers_those_of_others),
+        cmocka_unit_test(elements_of_shares_are_gathered_in_rooms_and_added_to_from_there),
         cmocka_unit_test(a_part_that_is_taken_back_is_not_added),
         cmocka_unit_test(parts_of_different_updates_stop_the_run),
     };

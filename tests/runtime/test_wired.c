@@ -364,6 +364,102 @@ static bool is_right(const struct rank *rank, enum reduction_kind kind, uint64_t
     return (kind == REDUCTION_SHARES && owner != rank->number) || found == sum_of(adders, round, i);
 }
 
+// Elements that are gathered from shares, or added to them, in a room; the copy `absent` has none.
+struct sharing {
+    enum reduction_kind kind;
+    uint64_t first, count;
+    uint32_t absent;
+};
+
+static struct sharing sharing_of(uint32_t ranks, uint64_t round)
+{
+    uint64_t seed = round;
+    struct sharing sharing = { .kind = round % 2 ? REDUCTION_ONTO : REDUCTION_GATHER,
+                               .first = random_below(&seed, SUMMED) };
+    sharing.count = 1 + random_below(&seed, SUMMED - sharing.first);
+    sharing.absent = (uint32_t)random_below(&seed, ranks + 1);
+    return sharing;
+}
+
+// What a share begins with.
+static float share_at(uint64_t round, uint64_t i)
+{
+    return brought_by(100, round, i);
+}
+
+static float onto_share(const struct sharing *sharing, uint32_t ranks, uint64_t round, uint64_t i)
+{
+    float sum = share_at(round, i);
+    for (uint32_t copy = 0; copy < ranks; copy++)
+        if (copy != sharing->absent && i >= sharing->first && i < sharing->first + sharing->count)
+            sum += brought_by(copy, round, i);
+    return sum;
+}
+
+static void check_shared(struct rank *rank, const struct sharing *sharing, uint64_t round, const float *own,
+                         const float *room)
+{
+    const uint32_t ranks = rank->world->schedule->ranks;
+    const uint64_t first = share_first(SUMMED, rank->number, ranks), end = share_first(SUMMED, rank->number + 1, ranks);
+    for (uint64_t i = 0; sharing->kind == REDUCTION_GATHER && rank->number != sharing->absent && i < sharing->count; i++)
+        if (room[i] != share_at(round, sharing->first + i))
+            error_set(&rank->error, "rank %u, round %u: element %u is not gathered", rank->number, (unsigned)round,
+                      (unsigned)i);
+    for (uint64_t i = first; sharing->kind == REDUCTION_ONTO && i < end; i++)
+        if (own[i - first] != onto_share(sharing, ranks, round, i))
+            error_set(&rank->error, "rank %u, round %u: element %u of the share is wrong", rank->number,
+                      (unsigned)round, (unsigned)i);
+}
+
+static void share_elements(struct rank *rank, struct transport *transport, struct event *after, float *own, float *room,
+                           uint64_t round)
+{
+    const uint32_t ranks = rank->world->schedule->ranks;
+    const struct sharing sharing = sharing_of(ranks, round);
+    const bool is_absent = rank->number == sharing.absent;
+    bool brings[8];
+    float numbers[SUMMED];
+    struct ticket ticket = { 0 };
+    for (uint32_t copy = 0; copy < ranks; copy++)
+        brings[copy] = copy != sharing.absent;
+    for (uint64_t i = 0; i < SUMMED; i++)
+        numbers[i] = share_at(round, share_first(SUMMED, rank->number, ranks) + i);
+    queue_upload(rank->queue, own, numbers, sizeof numbers);
+    for (uint64_t i = 0; i < SUMMED; i++)
+        numbers[i] = brought_by(rank->number, round, sharing.first + i);
+    queue_upload(rank->queue, room, numbers, sizeof numbers);
+    event_record(after, rank->queue);
+    const struct reduction reduction = { .kind = sharing.kind, .numbers = is_absent ? NULL : room,
+                                         .number_bytes = sizeof *own, .count = sharing.count, .own = own,
+                                         .first = sharing.first, .whole = SUMMED, .brings = brings };
+    if (transport->functions->post_reduction(transport, &reduction, (struct message_header){ 0 }, after, &ticket,
+                                             &rank->error)
+        && await_ticket(rank, &ticket))
+        check_shared(rank, &sharing, round, own, room);
+}
+
+// One stage on all ranks, each of which has a share, in many small pieces.
+static void *share_out(void *argument)
+{
+    struct rank *rank = argument;
+    struct world *world = rank->world;
+    struct wired_settings settings = settings_of(rank);
+    struct event *after = event_create(world->device, &rank->error);
+    float *own = device_allocate(world->device, SUMMED * sizeof *own, &rank->error);
+    float *room = device_allocate(world->device, SUMMED * sizeof *room, &rank->error);
+    settings.room_bytes = 400;
+    rank->queue = queue_create(world->device, &rank->error);
+    rank->wired = wired_create(&settings, &rank->error);
+    struct transport *transport = rank->wired ? wired_transport(rank->wired) : NULL;
+    for (uint64_t round = 0; transport && rank->error.kind == ERROR_NONE && round < 40; round++)
+        share_elements(rank, transport, after, own, room, round);
+    close_rank(rank);
+    event_free(after);
+    device_release(world->device, own);
+    device_release(world->device, room);
+    return NULL;
+}
+
 // One stage, or a tie, on all ranks; counts that do not divide by them, in many small pieces.
 static void *add_up(void *argument)
 {
@@ -402,19 +498,30 @@ static void *add_up(void *argument)
     return NULL;
 }
 
-static void sums_and_shares_have_the_bits_of_a_loop_over_the_copies(void **state)
+static void on_all_ranks(void *(*does)(void *argument))
 {
-    (void)state;
     for (uint32_t replicas = 2; replicas <= 5; replicas++) {
         struct error error = { 0 };
         const struct generate_request request = { .ranks = replicas, .micro_batches = 2 * replicas, .chunks = 1,
                                                   .replicas = &replicas, .stages = 1 };
         struct schedule *order = schedule_generate_as("1f1b", &request, &error);
         assert_good(order, error);
-        struct world *world = world_of(lowered_of(order), add_up);
+        struct world *world = world_of(lowered_of(order), does);
         assert_good(run(world, &error), error);
         world_free(world);
     }
+}
+
+static void sums_and_shares_have_the_bits_of_a_loop_over_the_copies(void **state)
+{
+    (void)state;
+    on_all_ranks(add_up);
+}
+
+static void elements_of_shares_are_gathered_in_rooms_and_added_to_from_there(void **state)
+{
+    (void)state;
+    on_all_ranks(share_out);
 }
 
 static void sums_of_a_tie_are_of_those_who_bring_something_and_go_to_all(void **state)
@@ -610,6 +717,7 @@ int main(void)
         cmocka_unit_test(every_message_of_every_schedule_is_the_one_expected),
         cmocka_unit_test(channels_share_a_wire_only_where_their_orders_are_alike),
         cmocka_unit_test(sums_and_shares_have_the_bits_of_a_loop_over_the_copies),
+        cmocka_unit_test(elements_of_shares_are_gathered_in_rooms_and_added_to_from_there),
         cmocka_unit_test(sums_of_a_tie_are_of_those_who_bring_something_and_go_to_all),
         cmocka_unit_test(who_waits_learns_that_another_gave_up),
         cmocka_unit_test(a_peer_that_never_comes_is_not_waited_for_forever),
