@@ -86,7 +86,7 @@ static void lay_out_again(const struct chain *chain, struct placed *link, uint64
 {
     link->again_saved = chain_take(again, link->layer->saved_bytes);
     link->again_output = chain_take(again, link->layer->output_bytes);
-    if (chain->window > 0)
+    if (chain->weights_from != ORIGIN_HERE)
         link->again_weights = chain_take(again, link->layer->parameter_bytes);
 }
 
@@ -122,7 +122,7 @@ static void lay_out(struct chain *chain)
     }
     place_parts(chain);
     const struct stage_bytes bytes = stage_bytes_of_split(chain->stage.bytes, chain->splits);
-    assert(parameters == (bytes.streams ? bytes.host.weights : bytes.weights) && chain_part(chain, kept) == bytes.kept
+    assert(parameters == bytes.all_weights && chain_part(chain, kept) == bytes.kept
            && chain_part(chain, kept_through) == bytes.kept_through && chain_part(chain, held) == bytes.held
            && chain_part(chain, again) == bytes.again && (chain->splits == 1 || carried == bytes.carried));
     (void)bytes, (void)parameters, (void)again;
@@ -182,6 +182,7 @@ static const struct stage_functions chain_functions = {
     .backward_weight = chain_backward_weight,
     .recompute = chain_recompute,
     .initialize = chain_initialize,
+    .initialize_share = chain_initialize_share,
 };
 
 // --- life ----------------------------------------------------------------------------
@@ -228,6 +229,9 @@ static bool measure_stage(struct chain *chain, const struct weir_layer *layers, 
     if (good) {
         chain->stage.bytes = stage_bytes_at(profile, chain->first, chain->end, recompute, chain->segment_count,
                                             holding, replicas);
+        good = chain_check_shared(chain, error);
+    }
+    if (good) {
         chain->window = chain->stage.bytes.streams ? holding->window : 0;
         chain_find_tied(chain);
         lay_out(chain);

@@ -31,6 +31,10 @@ struct placed {  // a layer of the chain, and where its tensors are
     uint64_t again_saved, again_output, again_weights;  // of one in a segment: in `again`, where that has a slot from R on
 };
 
+// Where a layer's weights, or gradients, are: in the stage's own memory; on the host, or with the replicas in shares,
+// from where they come into the window when the layer is called.
+enum origin { ORIGIN_HERE, ORIGIN_HOST, ORIGIN_REPLICAS };
+
 struct chain {
     struct stage stage;
     uint32_t first, end;
@@ -38,6 +42,7 @@ struct chain {
     uint32_t *last_reader;            // of each layer's output; 0: nobody
     uint64_t number_bytes;            // of one of the weights
     uint32_t window;                  // layers at a time whose weights are on the device; 0: all
+    enum origin weights_from, gradients_from;
     uint32_t splits;
     struct segment *segments;
     size_t segment_count;
@@ -75,6 +80,7 @@ static inline void *chain_offset(const void *base, uint64_t bytes)
 bool chain_find_copies(struct chain *chain, const struct weir_layer *layers, const struct profile *profile,
                        struct error *error);
 bool chain_check_together(const struct chain *chain, const struct holding *holding, struct error *error);
+bool chain_check_shared(const struct chain *chain, struct error *error);
 void chain_find_tied(struct chain *chain);
 uint64_t chain_lay_out_weights(struct chain *chain);
 
@@ -103,5 +109,6 @@ bool chain_write_steps(struct chain *chain, size_t layer_count, struct error *er
 
 // Of stage_functions.
 bool chain_initialize(void *self, struct queue *queue, void *weights, struct error *error);
+bool chain_initialize_share(void *self, struct queue *queue, const struct first_share *to, struct error *error);
 
 #endif

@@ -79,6 +79,26 @@ void program_add(struct program *program, struct spot to, struct spot from, stru
                                           .spots = { [SPOT_TO] = to, [SPOT_FROM] = from, [SPOT_OTHER] = other } });
 }
 
+void program_gather(struct program *program, struct spot to, uint64_t first, uint64_t count)
+{
+    if (count > 0)
+        add_step(program, &(struct step){ .kind = STEP_GATHER, .first = first, .count = count,
+                                          .spots = { [SPOT_TO] = to } });
+}
+
+void program_share(struct program *program, struct spot from, uint64_t first, uint64_t count)
+{
+    if (count > 0)
+        add_step(program, &(struct step){ .kind = STEP_SHARE, .first = first, .count = count,
+                                          .spots = { [SPOT_FROM] = from } });
+}
+
+void program_zero(struct program *program, struct spot to, uint64_t bytes)
+{
+    if (bytes > 0)
+        add_step(program, &(struct step){ .kind = STEP_ZERO, .bytes = bytes, .spots = { [SPOT_TO] = to } });
+}
+
 void program_mark(struct program *program)
 {
     add_step(program, &(struct step){ .kind = STEP_MARK });
@@ -365,6 +385,13 @@ static bool run_step(const struct step *step, const struct stage_pass *pass, str
     void *to = at_spot(pass, step->spots[SPOT_TO]);
     const void *from = at_spot(pass, step->spots[SPOT_FROM]);
     switch (step->kind) {
+    case STEP_GATHER:
+        return !pass->exchange || pass->exchange->gather(pass->exchange, to, step->first, step->count, error);
+    case STEP_SHARE:
+        return !pass->exchange || pass->exchange->add(pass->exchange, from, step->first, step->count, error);
+    case STEP_ZERO:
+        queue_zero(pass->queue, to, step->bytes);
+        return true;
     case STEP_CALL:
         return run_call(step, pass, error);
     case STEP_COPY:
@@ -382,10 +409,18 @@ static bool run_step(const struct step *step, const struct stage_pass *pass, str
     }
 }
 
+// Who is absent brings nothing, and takes nothing.
+static bool run_absent(const struct step *step, const struct stage_pass *pass, struct error *error)
+{
+    if (step->kind == STEP_GATHER)
+        return pass->exchange->gather(pass->exchange, NULL, step->first, step->count, error);
+    return step->kind != STEP_SHARE || pass->exchange->add(pass->exchange, NULL, step->first, step->count, error);
+}
+
 bool program_run(const struct program *program, const struct stage_pass *pass, struct error *error)
 {
     for (size_t s = 0; s < program->step_count; s++)
-        if (!run_step(&program->steps[s], pass, error))
+        if (!(pass->is_absent ? run_absent : run_step)(&program->steps[s], pass, error))
             return false;
     return true;
 }

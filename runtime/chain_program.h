@@ -34,6 +34,9 @@ enum step_kind {
     STEP_CALL,
     STEP_COPY,  // TO = FROM
     STEP_BRING, // the same between the device and its host
+    STEP_GATHER,  // TO = FROM of all replicas, which have a share of it each
+    STEP_SHARE,   // their shares of TO += FROM of all of them
+    STEP_ZERO,    // TO = 0
     STEP_ADD,   // TO = FROM + OTHER
     STEP_MARK,  // of the time, where segments begin and end to be run again
 };
@@ -44,6 +47,7 @@ struct step {
     layer_function function;
     bool is_rerun;              // its loss has been told
     uint64_t bytes;             // of a copy or a sum
+    uint64_t first, count;      // of what replicas share: elements of the stage's weights
     struct spot spots[SPOTS];
 };
 
@@ -72,6 +76,9 @@ void program_call(struct program *program, const struct step *call);
 void program_copy(struct program *program, struct spot to, struct spot from, uint64_t bytes);
 void program_bring(struct program *program, struct spot to, struct spot from, uint64_t bytes);
 void program_add(struct program *program, struct spot to, struct spot from, struct spot other, uint64_t bytes);
+void program_gather(struct program *program, struct spot to, uint64_t first, uint64_t count);
+void program_share(struct program *program, struct spot from, uint64_t first, uint64_t count);
+void program_zero(struct program *program, struct spot to, uint64_t bytes);
 void program_mark(struct program *program);
 
 // Gives all items their offsets in a workspace of so many bytes.

@@ -75,34 +75,57 @@ static bool is_read_here(const struct writer *writer, uint32_t layer)
 static struct step call_of(const struct writer *writer, const struct placed *link, layer_function function)
 {
     struct step call = { .kind = STEP_CALL, .link = link, .function = function };
-    const bool has_window = writer->chain->window > 0;
-    const struct home *place = has_window ? &link->window : &link->home;
-    call.spots[SPOT_PARAMETERS] = (struct spot){ has_window ? AT_WINDOW_WEIGHTS : AT_WEIGHTS, place->parameters };
-    call.spots[SPOT_GRADIENTS] = (struct spot){ has_window ? AT_WINDOW_GRADIENTS : AT_GRADIENTS, place->gradients };
+    call.spots[SPOT_PARAMETERS] = writer->chain->weights_from == ORIGIN_HERE
+                                      ? (struct spot){ AT_WEIGHTS, link->home.parameters }
+                                      : (struct spot){ AT_WINDOW_WEIGHTS, link->window.parameters };
+    call.spots[SPOT_GRADIENTS] = writer->chain->gradients_from == ORIGIN_HERE
+                                     ? (struct spot){ AT_GRADIENTS, link->home.gradients }
+                                     : (struct spot){ AT_WINDOW_GRADIENTS, link->window.gradients };
     return call;
+}
+
+// A layer's parameters as elements of the stage's weights.
+struct elements {
+    uint64_t first, count;
+};
+
+static struct elements elements_of(const struct writer *writer, const struct placed *link)
+{
+    const uint64_t number_bytes = writer->chain->number_bytes;
+    return (struct elements){ link->home.parameters / number_bytes,
+                              round_to_256(link->layer->parameter_bytes) / number_bytes };
 }
 
 static void write_fetch_weights(const struct writer *writer, const struct step *call)
 {
-    if (writer->chain->window > 0)
+    const struct elements all = elements_of(writer, call->link);
+    if (writer->chain->weights_from == ORIGIN_HOST)
         program_bring(writer->program, call->spots[SPOT_PARAMETERS],
                       (struct spot){ AT_WEIGHTS, call->link->home.parameters },
                       round_to_256(call->link->layer->parameter_bytes));
+    if (writer->chain->weights_from == ORIGIN_REPLICAS)
+        program_gather(writer->program, call->spots[SPOT_PARAMETERS], all.first, all.count);
 }
 
+// Of what replicas share only what is added is here.
 static void write_fetch_gradients(const struct writer *writer, const struct step *call)
 {
-    if (writer->chain->window > 0)
+    const uint64_t bytes = chain_gradient_bytes(writer->chain, call->link);
+    if (writer->chain->gradients_from == ORIGIN_HOST)
         program_bring(writer->program, call->spots[SPOT_GRADIENTS],
-                      (struct spot){ AT_GRADIENTS, call->link->home.gradients },
-                      chain_gradient_bytes(writer->chain, call->link));
+                      (struct spot){ AT_GRADIENTS, call->link->home.gradients }, bytes);
+    if (writer->chain->gradients_from == ORIGIN_REPLICAS)
+        program_zero(writer->program, call->spots[SPOT_GRADIENTS], bytes);
 }
 
 static void write_return_gradients(const struct writer *writer, const struct step *call)
 {
-    if (writer->chain->window > 0)
+    const struct elements all = elements_of(writer, call->link);
+    if (writer->chain->gradients_from == ORIGIN_HOST)
         program_bring(writer->program, (struct spot){ AT_GRADIENTS, call->link->home.gradients },
                       call->spots[SPOT_GRADIENTS], chain_gradient_bytes(writer->chain, call->link));
+    if (writer->chain->gradients_from == ORIGIN_REPLICAS)
+        program_share(writer->program, call->spots[SPOT_GRADIENTS], all.first, all.count);
 }
 
 static struct spot scratch(const struct writer *writer, uint64_t bytes)
@@ -217,7 +240,7 @@ static struct spot again_saved(const struct writer *writer, const struct placed 
 static struct spot again_weights(const struct writer *writer, const struct step *call)
 {
     const struct placed *link = call->link;
-    if (writer->chain->window == 0)
+    if (writer->chain->weights_from == ORIGIN_HERE)
         return call->spots[SPOT_PARAMETERS];
     return writer->again == AGAIN_HERE ? scratch(writer, link->layer->parameter_bytes)
                                        : (struct spot){ AT_AGAIN, link->again_weights };

@@ -68,6 +68,19 @@ bool chain_check_together(const struct chain *chain, const struct holding *holdi
     return true;
 }
 
+// There is room for the parameters of one layer at a time where replicas have shares of them.
+bool chain_check_shared(const struct chain *chain, struct error *error)
+{
+    const struct stage_bytes *bytes = &chain->stage.bytes;
+    for (size_t i = 0; i < chain_length(chain) && (bytes->room_weights > 0 || bytes->room_gradients > 0); i++) {
+        const struct weir_layer *layer = chain->links[i].layer;
+        if (layer->tied)
+            return error_set(error, "layer %s reads the parameters of layer %s, and replicas share gradients or weights"
+                             " layer by layer: share the optimizer's state alone", layer->name, layer->tied->name);
+    }
+    return true;
+}
+
 static struct home take_home(const struct chain *chain, const struct weir_layer *layer, uint64_t *used)
 {
     const uint64_t at = chain_take(used, layer->parameter_bytes);
@@ -84,13 +97,34 @@ uint64_t chain_lay_out_weights(struct chain *chain)
     return used;
 }
 
-static bool initialize(const struct home *home, struct queue *queue, void *weights, struct error *error)
+static bool write_first(const struct home *home, struct queue *queue, void *parameters, struct error *error)
 {
     const struct weir_layer *layer = home->layer;
     struct weir_error trouble = { 0 };
-    void *parameters = chain_offset(weights, home->parameters);
     return !layer->initialize || layer->initialize(layer->self, queue, parameters, &trouble)
         || error_set_kind(error, ERROR_MACHINE, "layer %s: %s", layer->name, trouble.text);
+}
+
+static bool initialize(const struct home *home, struct queue *queue, void *weights, struct error *error)
+{
+    return write_first(home, queue, chain_offset(weights, home->parameters), error);
+}
+
+// What no layer writes is zero.
+static bool initialize_share(const struct chain *chain, const struct home *home, struct queue *queue,
+                             const struct first_share *to, struct error *error)
+{
+    const uint64_t bytes = round_to_256(home->layer->parameter_bytes), share = to->first * chain->number_bytes;
+    const uint64_t from = max_u64(home->parameters, share);
+    const uint64_t until = min_u64(home->parameters + bytes, to->end * chain->number_bytes);
+    if (from >= until)
+        return true;
+    queue_zero(queue, to->room, bytes);
+    if (!write_first(home, queue, to->room, error))
+        return false;
+    queue_copy(queue, chain_offset(to->weights, from - share), chain_offset(to->room, from - home->parameters),
+               until - from);
+    return true;
 }
 
 // A copy begins with the bits of what it is a copy of, since a layer writes the same each time.
@@ -102,6 +136,17 @@ bool chain_initialize(void *self, struct queue *queue, void *weights, struct err
         good = initialize(&chain->links[i].home, queue, weights, error);
     for (size_t i = 0; good && i < chain->copy_count; i++)
         good = initialize(&chain->copies[i], queue, weights, error);
+    return good;
+}
+
+bool chain_initialize_share(void *self, struct queue *queue, const struct first_share *to, struct error *error)
+{
+    const struct chain *chain = self;
+    bool good = true;
+    for (size_t i = 0; good && i < chain_length(chain); i++)
+        good = initialize_share(chain, &chain->links[i].home, queue, to, error);
+    for (size_t i = 0; good && i < chain->copy_count; i++)
+        good = initialize_share(chain, &chain->copies[i], queue, to, error);
     return good;
 }
 

@@ -42,14 +42,18 @@ void clipping_begin(const struct clipping *clipping, struct queue *queue)
     queue_zero(queue, clipping->norms, clipping->layers * sizeof *clipping->norms);
 }
 
+void clipping_measure_part(const struct clipping *clipping, struct queue *queue, const struct stage_part *part,
+                           const float *gradients)
+{
+    if (!part->is_copy && part->end > part->first)
+        kernel_norm(queue, &clipping->norms[part->layer], gradients, part->end - part->first);
+}
+
 void clipping_measure(const struct clipping *clipping, struct queue *queue, const struct stage *stage,
                       const float *gradients)
 {
-    for (size_t i = 0; i < stage->part_count; i++) {
-        const struct stage_part *part = &stage->parts[i];
-        if (!part->is_copy && part->end > part->first)
-            kernel_norm(queue, &clipping->norms[part->layer], gradients + part->first, part->end - part->first);
-    }
+    for (size_t i = 0; i < stage->part_count; i++)
+        clipping_measure_part(clipping, queue, &stage->parts[i], gradients + stage->parts[i].first);
 }
 
 struct reduction clipping_sum(const struct clipping *clipping, uint32_t group)

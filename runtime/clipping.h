@@ -31,6 +31,8 @@ void clipping_close(struct clipping *clipping);
 void clipping_begin(const struct clipping *clipping, struct queue *queue);
 void clipping_measure(const struct clipping *clipping, struct queue *queue, const struct stage *stage,
                       const float *gradients);
+void clipping_measure_part(const struct clipping *clipping, struct queue *queue, const struct stage_part *part,
+                           const float *gradients);  // of one layer, whose gradients these are
 struct reduction clipping_sum(const struct clipping *clipping, uint32_t group);
 void clipping_clip(const struct clipping *clipping, struct queue *queue, float *gradients, uint64_t count);
 

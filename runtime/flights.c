@@ -197,7 +197,7 @@ bool flights_open(struct flights *flights, const struct schedule *schedule, cons
         flights->by_stage[s] = &flights->locals[l];
         flights->locals[l].copy = copy;
         if (!local_open(&flights->locals[l], &stages[s], &slab->stages[l], parts_of(schedule), error)
-            || !share_open(&flights->locals[l].own, &stages[s], slab->stages[l].bytes.weights / number_bytes, copy,
+            || !share_open(&flights->locals[l].own, &stages[s], slab->stages[l].all_weights / number_bytes, copy,
                            placement_copies(placement, s), error))
             return false;
     }

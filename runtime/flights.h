@@ -48,11 +48,23 @@ struct local {
     uint32_t copy;                 // which one of the stage this is
     struct share own;              // what of its weights is updated here
     uint32_t brought;              // gradients added since the last STEP
+    uint32_t brought_by_all;       // by all copies, where these share them
     bool is_step_due;              // which is made behind the list, with other stages or replicas
     struct flight *flights;        // by part_place()
     struct outgoing *outgoing[2];  // by direction, then slot
     struct incoming incoming[2];   // RECV_F, RECV_B
 };
+
+// Whether what the rank has of the stage's gradients, or weights, is its share of them.
+static inline bool local_shares_gradients(const struct local *local)
+{
+    return local->does->bytes.room_gradients > 0;
+}
+
+static inline bool local_shares_weights(const struct local *local)
+{
+    return local->does->bytes.room_weights > 0;
+}
 
 struct flights {
     const struct schedule *schedule;

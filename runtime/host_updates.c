@@ -59,29 +59,37 @@ static void do_update(struct queue *queue, const void *arguments)
     tell_failure(queue, call);
 }
 
+// What is all on the host (a window of layers) is updated where it is; otherwise there is room for what comes and goes.
 static struct host_call call_of(const struct host_updates *updates, const struct optimizer *optimizer,
                                 const struct slab_stage *stage, const struct optimizer_buffers *buffers)
 {
     struct host_call call = { .queue = updates->queue, .optimizer = optimizer, .buffers = *buffers };
-    call.buffers.next = stage->on_host.weights;
-    call.buffers.weights = stage->on_host.weights;
-    call.buffers.gradients = stage->on_host.gradients;
     call.buffers.state = stage->on_host.optimizer;
+    if (!stage->bytes.streams) {
+        call.buffers.next = stage->on_host.weights;
+        call.buffers.weights = stage->on_host.weights;
+        call.buffers.gradients = stage->on_host.gradients;
+    }
     return call;
 }
 
-// What is all on the host (a window of layers) stays there.
 static void transfer(struct queue *queue, void *to, const void *from, uint64_t bytes)
 {
     if (to != from)
         queue_transfer(queue, to, from, bytes);
 }
 
+static uint64_t weight_bytes(const struct queue *queue, uint64_t count)
+{
+    return count * precision_bytes(device_precision(queue_device(queue)));
+}
+
 void host_updates_begin(const struct host_updates *updates, struct queue *queue, const struct optimizer *optimizer,
                         const struct slab_stage *stage, const void *weights, uint64_t count)
 {
-    const struct host_call call = call_of(updates, optimizer, stage, &(struct optimizer_buffers){ .count = count });
-    transfer(queue, stage->on_host.weights, weights, stage->bytes.host.weights);
+    const struct optimizer_buffers buffers = { .weights = weights, .count = count };
+    const struct host_call call = call_of(updates, optimizer, stage, &buffers);
+    transfer(queue, (void *)(uintptr_t)call.buffers.weights, weights, weight_bytes(queue, count));
     queue_call_host(queue, do_begin, &call, sizeof call);
 }
 
@@ -90,7 +98,7 @@ void host_updates_make(const struct host_updates *updates, struct queue *queue, 
 {
     struct host_call call = call_of(updates, optimizer, stage, buffers);
     call.update = update;
-    transfer(queue, stage->on_host.gradients, buffers->gradients, stage->bytes.host.gradients);
+    transfer(queue, (void *)(uintptr_t)call.buffers.gradients, buffers->gradients, buffers->count * sizeof(float));
     queue_call_host(queue, do_update, &call, sizeof call);
-    transfer(queue, buffers->next, stage->on_host.weights, stage->bytes.host.weights);
+    transfer(queue, buffers->next, call.buffers.next, weight_bytes(queue, buffers->count));
 }

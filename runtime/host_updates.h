@@ -28,7 +28,7 @@ static inline bool is_updated_on_host(const struct slab_stage *stage)
     return stage->on_host.weights != NULL;
 }
 
-// From `weights` on the device, the stage's `count` first ones, and state on the host that is all zeroes.
+// From `weights` on the device, the stage's `count` first ones or the rank's share of them, and state on the host that is all zeroes.
 void host_updates_begin(const struct host_updates *updates, struct queue *queue, const struct optimizer *optimizer,
                         const struct slab_stage *stage, const void *weights, uint64_t count);
 

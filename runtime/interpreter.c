@@ -203,9 +203,7 @@ static void end_recompute(struct interpreter *in, struct action action, struct e
     flights_flight(&in->flights, action)->was_recomputed = true;
 }
 
-typedef bool stage_function(void *self, const struct stage_pass *pass, struct error *error);
-
-static stage_function *function_of(const struct stage_functions *functions, enum action_kind kind)
+stage_function *function_of(const struct stage_functions *functions, enum action_kind kind)
 {
     switch (kind) {
     case ACTION_F:
@@ -287,17 +285,40 @@ bool compute_once(struct interpreter *in, struct action action, struct error *er
     return call_stage(in, action, &pass, error) ? is_well(in, action, error) : at_action(in, action, error);
 }
 
-static bool compute(struct interpreter *in, struct action action, struct group group, struct stopwatch *reruns,
+// With what others bring, which no recording has.
+static bool call_together(struct interpreter *in, const struct action *action, struct stage_pass *pass,
+                          struct error *error)
+{
+    const size_t position = (size_t)(action - in->needs.schedule->lists[in->needs.rank].at);
+    struct exchange exchange;
+    pass->exchange = open_exchange(in, *action, position, &exchange);
+    if (!call_stage(in, *action, pass, error))
+        return false;
+    if (pass->exchange)
+        close_exchange(&exchange);
+    return true;
+}
+
+static bool call_alone(struct interpreter *in, const struct action *action, struct stage_pass *pass,
+                       struct error *error)
+{
+    const struct replay_key key = key_of(*action, pass);
+    begin_replay(in, &key);
+    const bool good = call_stage(in, *action, pass, error);
+    end_replay(in);
+    return good;
+}
+
+static bool compute(struct interpreter *in, const struct action *action, struct group group, struct stopwatch *reruns,
                     struct error *error)
 {
-    const struct stage_pass pass = pass_of(in, action, group, reruns);
-    const struct replay_key key = key_of(action, &pass);
-    fetch_kept(in, action);
-    begin_replay(in, &key);
-    const bool good = call_stage(in, action, &pass, error);
-    end_replay(in);
-    leave_kept(in, action);
-    return good ? is_well(in, action, error) : at_action(in, action, error);
+    const struct local *local = flights_local(&in->flights, *action);
+    struct stage_pass pass = pass_of(in, *action, group, reruns);
+    fetch_kept(in, *action);
+    const bool meets = local_shares_gradients(local) || local_shares_weights(local);
+    const bool good = (meets ? call_together : call_alone)(in, action, &pass, error);
+    leave_kept(in, *action);
+    return good ? is_well(in, *action, error) : at_action(in, *action, error);
 }
 
 // Begins when all that its members need is there (or the queue has been told to wait
@@ -312,7 +333,7 @@ static bool do_computing(struct interpreter *in, struct group group, struct erro
     const struct recording recording = begin_span(in, group.at, group.size);
     event_record(recording.events.begin, in->needs.queue);
     for (size_t i = 0; i < group.size; i++)
-        if (!compute(in, group.at[i], group, &recording.reruns[i], error))
+        if (!compute(in, &group.at[i], group, &recording.reruns[i], error))
             return false;
     end_span(in, recording.events);
     for (size_t i = 0; i < group.size; i++)
@@ -334,6 +355,7 @@ static void begin_pass(struct interpreter *in)
 {
     slab_forget_uses(in->needs.slab);
     in->latest = NULL;
+    in->attended = 0;
     in->ended = in->well = 0;
     in->looked_ns = 0;
     for (uint32_t l = 0; l < in->flights.local_count; l++) {
@@ -352,11 +374,13 @@ static bool run_list(struct interpreter *in, struct error *error)
     begin_pass(in);
     for (const struct action *at = list->at; at < end;) {
         const struct group group = { at, group_size(at, end) };
+        if (!attend_absent(in, (size_t)(at - list->at), error))
+            return false;
         if (!(does[at->kind] ? does[at->kind](in, *at, error) : do_computing(in, group, error)))
             return false;
         at += group.size;
     }
-    return do_due_steps(in, error);
+    return attend_absent(in, list->count, error) && do_due_steps(in, error);
 }
 
 bool interpreter_run(struct interpreter *in, uint64_t step, struct error *error)
@@ -406,23 +430,11 @@ static bool shares(const struct interpreter_needs *needs, uint32_t stage)
         && placement_copies(needs->weight_plan->placement, stage) > 1;
 }
 
-// Replicas that share states meet at a STEP as they do at a REDUCE: behind the list, or, where the list goes on with
-// the new weights, where they have just met.
 static bool can_share(const struct interpreter_needs *needs, const struct action *at, struct error *error)
 {
-    const struct action *before = at > needs->schedule->lists[needs->rank].at ? at - 1 : NULL;
-    char name[ACTION_SIZE];
-    if (at->kind != ACTION_STEP || !shares(needs, at->stage))
-        return true;
-    if (needs->optimizer->own)
-        return error_set(error, "replicas share what the optimizer of stage %u keeps, and one of one's own is given"
-                         " whole layers: plan without sharding", (unsigned)at->stage);
-    if (needs->schedule->weights == WEIGHTS_FLUSH
-        || (before && before->kind == ACTION_REDUCE && before->stage == at->stage))
-        return true;
-    return error_set(error, "rank %u: %s: replicas share the optimizer's state, so that the REDUCE must stand right"
-                     " before it; reorder the schedule, or plan without sharding", needs->rank,
-                     action_format(*at, name));
+    return at->kind != ACTION_STEP || !shares(needs, at->stage) || !needs->optimizer->own
+        || error_set(error, "replicas share what the optimizer of stage %u keeps, and one of one's own is given whole"
+                     " layers: plan without sharding", (unsigned)at->stage);
 }
 
 static bool can_run(const struct interpreter_needs *needs, struct error *error)
@@ -477,17 +489,28 @@ void interpreter_free(struct interpreter *in)
     free(in);
 }
 
-// From its first weights.
-static void begin_optimizer(const struct interpreter *in, const struct local *local, const void *weights)
+// From its first weights, or the rank's share of them.
+static void begin_optimizer(const struct interpreter *in, const struct local *local, void *weights)
 {
     const struct interpreter_needs *needs = &in->needs;
     const struct slab_stage *memory = local->memory;
     const enum precision precision = device_precision(queue_device(needs->queue));
+    const void *own = local_shares_weights(local) ? weights : values_at(weights, precision, local->own.first);
     if (is_updated_on_host(memory))
-        host_updates_begin(&in->host_updates, needs->queue, needs->optimizer, memory, weights, local->own.count);
+        host_updates_begin(&in->host_updates, needs->queue, needs->optimizer, memory, own, local->own.count);
     else
-        optimizer_begin(needs->optimizer, needs->queue, values_at(weights, precision, local->own.first),
-                        memory->optimizer, local->own.count);
+        optimizer_begin(needs->optimizer, needs->queue, own, memory->optimizer, local->own.count);
+}
+
+// All of them, or the rank's share.
+static bool write_first_weights(struct interpreter *in, const struct local *local, void *weights, struct error *error)
+{
+    const struct stage_functions *functions = local->does->functions;
+    const struct first_share share = { weights, local->memory->window_weights, local->own.first,
+                                       local->own.first + local->own.count };
+    return local_shares_weights(local)
+               ? functions->initialize_share(local->does->self, in->needs.queue, &share, error)
+               : functions->initialize(local->does->self, in->needs.queue, weights, error);
 }
 
 static bool initialize(struct interpreter *in, struct error *error)
@@ -500,7 +523,7 @@ static bool initialize(struct interpreter *in, struct error *error)
     for (uint32_t l = 0; l < in->flights.local_count; l++) {
         const struct local *local = &in->flights.locals[l];
         void *weights = row_at(&local->memory->weights, local->ring.newest);
-        if (weights && !local->does->functions->initialize(local->does->self, in->needs.queue, weights, error))
+        if (weights && !write_first_weights(in, local, weights, error))
             return error_at(error, "rank %u", in->needs.rank);
         begin_optimizer(in, local, weights);
     }

@@ -24,6 +24,7 @@
 #ifndef RUNTIME_INTERPRETER_H
 #define RUNTIME_INTERPRETER_H
 
+#include "partitioner/plan/meetings.h"
 #include "runtime/optimizer.h"
 #include "runtime/recorder.h"
 #include "runtime/slab.h"
@@ -42,6 +43,7 @@ struct interpreter_needs {
     const struct stage *stages;       // all of the schedule's
     const struct weight_plan *weight_plan;
     const struct ties *ties;          // NULL: no stages share weights
+    const struct meetings *meetings;  // of replicas that share gradients or weights
     uint32_t rank;
     enum waiting waiting;
     uint64_t deadline_ns;  // of one wait

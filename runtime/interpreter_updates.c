@@ -19,16 +19,17 @@ static void average(struct interpreter *in, struct local *local)
 {
     const struct weight_plan *plan = in->needs.weight_plan;
     const uint32_t stage = (uint32_t)(local->does - in->needs.stages), samples = plan->samples;
-    const uint32_t brought = local->brought / plan->schedule->splits;
+    const bool is_sum = placement_copies(plan->placement, stage) == 1 || local_shares_gradients(local);
+    const uint32_t all = local_shares_gradients(local) ? local->brought_by_all : local->brought;
+    const uint32_t brought = all / plan->schedule->splits;
     const uint64_t count = local->memory->bytes.gradients / sizeof(float);
-    if (plan->schedule->weights != WEIGHTS_FLUSH && placement_copies(plan->placement, stage) == 1 && brought > 0
-        && brought != samples && count > 0)
+    if (plan->schedule->weights != WEIGHTS_FLUSH && is_sum && brought > 0 && brought != samples && count > 0)
         kernel_scale(in->needs.queue, local->memory->gradients, local->memory->gradients,
                      (float)samples / (float)brought, count);
 }
 
-// Reads the newest version and writes the next one into a slot.
-static void optimize(struct interpreter *in, struct local *local, uint32_t next)
+// What of them this rank updates.
+static struct optimizer_buffers buffers_of(const struct interpreter *in, const struct local *local, uint32_t next)
 {
     const struct slab_stage *memory = local->memory;
     const enum precision precision = device_precision(queue_device(in->needs.queue));
@@ -37,18 +38,32 @@ static void optimize(struct interpreter *in, struct local *local, uint32_t next)
         .weights = row_at(&memory->weights, local->ring.newest),
         .gradients = memory->gradients,
         .state = memory->optimizer,
-        .count = memory->bytes.weights / precision_bytes(precision),
+        .count = memory->all_weights / precision_bytes(precision),
         .exempt = local->does->exempt,
         .exempt_count = local->does->exempt_count,
         .parts = local->does->parts,
         .part_count = local->does->part_count,
     };
-    const struct optimizer_buffers buffers = share_buffers(&local->own, precision, whole);
+    struct optimizer_buffers buffers = share_buffers(&local->own, precision, whole);
+    if (local_shares_gradients(local))
+        buffers.gradients = whole.gradients;
+    if (local_shares_weights(local)) {
+        buffers.next = whole.next;
+        buffers.weights = whole.weights;
+    }
+    return buffers;
+}
+
+// Reads the newest version and writes the next one into a slot.
+static void optimize(struct interpreter *in, struct local *local, uint32_t next)
+{
+    const struct slab_stage *memory = local->memory;
+    const struct optimizer_buffers buffers = buffers_of(in, local, next);
     const uint64_t *before = in->needs.updates_before;
     const uint64_t seen = weight_ring_version(&local->ring, local->ring.newest)
                         + (before ? before[local->does - in->needs.stages] : 0);
     if (buffers.count > 0 && in->clipping.limit > 0)
-        clipping_clip(&in->clipping, in->needs.queue, (float *)memory->gradients + local->own.first, buffers.count);
+        clipping_clip(&in->clipping, in->needs.queue, (float *)(uintptr_t)buffers.gradients, buffers.count);
     if (buffers.count > 0 && is_updated_on_host(memory))
         host_updates_make(&in->host_updates, in->needs.queue, in->needs.optimizer, seen + 1, memory, &buffers);
     else if (buffers.count > 0)
@@ -69,7 +84,7 @@ static void update(struct interpreter *in, struct local *local, uint32_t next)
     optimize(in, local, next);
     end_replay(in);
     weight_ring_advance(&local->ring, next);
-    local->brought = 0;
+    local->brought = local->brought_by_all = 0;
 }
 
 static bool begin_step(struct interpreter *in, struct action action, uint32_t *next, struct error *error)
@@ -93,15 +108,21 @@ void warm_up_update(struct interpreter *in, struct local *local)
     optimize(in, local, local->ring.newest);
 }
 
-// Posts what this rank brings, and waits until all have come; the ticket's events say when it is added up.
-static bool add_with_others(struct interpreter *in, const struct reduction *reduction, struct action action,
-                            struct event *after, struct error *error)
+bool add_with_others(struct interpreter *in, const struct reduction *reduction, struct message_header header,
+                     struct action action, struct event *after, struct error *error)
 {
-    const struct weight_ring *ring = &flights_local(&in->flights, action)->ring;
     struct transport *transport = in->needs.transport;
-    const struct message_header header = header_of(in, action, weight_ring_version(ring, ring->newest));
     return transport->functions->post_reduction(transport, reduction, header, after, &in->reduction, error)
         && await(in, &in->reduction, action, error);
+}
+
+// For an update of the newest version.
+static bool add_for_update(struct interpreter *in, const struct reduction *reduction, struct action action,
+                           struct event *after, struct error *error)
+{
+    const struct weight_ring *ring = &flights_local(&in->flights, action)->ring;
+    const struct message_header header = header_of(in, action, weight_ring_version(ring, ring->newest));
+    return add_with_others(in, reduction, header, action, after, error);
 }
 
 static bool is_tied(const struct interpreter *in, uint32_t stage)
@@ -119,12 +140,12 @@ static bool gather_weights(struct interpreter *in, const struct local *local, st
         .group = action.stage,
         .numbers = row_at(&local->memory->weights, local->ring.newest),
         .number_bytes = number_bytes,
-        .count = local->memory->bytes.weights / number_bytes,
+        .count = local->memory->all_weights / number_bytes,
     };
-    if (local->own.copies == 1)
+    if (local->own.copies == 1 || local_shares_weights(local))
         return true;
     event_record(in->updated, in->needs.queue);
-    if (!add_with_others(in, &reduction, action, in->updated, error))
+    if (!add_for_update(in, &reduction, action, in->updated, error))
         return false;
     queue_behind(in, in->reduction.event);
     return true;
@@ -158,7 +179,7 @@ bool do_step(struct interpreter *in, struct action action, struct error *error)
 // Adds up the gradients of all copies. With a flush each micro-batch's share of the
 // mean is in its loss already; otherwise every copy brings the gradient of a
 // micro-batch, and the update takes the mean of those there are. Who updates a share needs no more than that of the
-// sums, unless they go into norms of whole layers, or into those of other stages.
+// sums, unless they go into norms of whole layers, or into those of other stages. Shares of gradients are sums already.
 bool do_reduce(struct interpreter *in, struct action action, struct error *error)
 {
     const struct interpreter_needs *needs = &in->needs;
@@ -173,16 +194,17 @@ bool do_reduce(struct interpreter *in, struct action action, struct error *error
         .brought = local->brought / needs->schedule->splits,
         .samples = needs->schedule->weights != WEIGHTS_FLUSH ? needs->weight_plan->samples : 0,
     };
+    const bool adds = copies > 1 && !local_shares_gradients(local);
     struct ticket *ticket = &in->reduction;
-    if (copies > 1 && !add_with_others(in, &reduction, action, in->latest, error))
+    if (adds && !add_for_update(in, &reduction, action, in->latest, error))
         return false;
     const struct recording recording = begin_span(in, &action, 1);
-    if (copies > 1) {
+    if (adds) {
         recording.spans->start_ns = ticket->gathered_ns;
         queue_behind(in, ticket->gathered);
     }
     event_record(recording.events.begin, needs->queue);
-    if (copies > 1)
+    if (adds)
         queue_behind(in, ticket->event);
     return finish(in, &recording, error);
 }
@@ -239,7 +261,20 @@ static bool add_tied(struct interpreter *in, uint32_t number, struct error *erro
         .number_bytes = sizeof(float),
         .count = tied_count(tie, local),
     };
-    return add_with_others(in, &reduction, step_of(in, local), in->latest, error);
+    return add_for_update(in, &reduction, step_of(in, local), in->latest, error);
+}
+
+// Layer by layer, where each copy has a share of their gradients.
+static bool measure_shared(struct interpreter *in, struct local *local, struct error *error)
+{
+    for (size_t i = 0; i < local->does->part_count; i++) {
+        const struct stage_part *part = &local->does->parts[i];
+        if (part->end > part->first && !gather_gradients(in, local, part->first, part->end - part->first, error))
+            return false;
+        if (local->copy == 0)
+            clipping_measure_part(&in->clipping, in->needs.queue, part, local->memory->window_gradients);
+    }
+    return true;
 }
 
 // The norms of this rank's layers, and with them those of all.
@@ -248,14 +283,17 @@ static bool add_norms(struct interpreter *in, uint32_t number, struct error *err
     const struct clipping *clipping = &in->clipping;
     struct local *local = NULL;
     clipping_begin(clipping, in->needs.queue);
-    while ((local = next_due(in, NULL, local)))
-        if (local->copy == 0)
+    while ((local = next_due(in, NULL, local))) {
+        if (local_shares_gradients(local) && !measure_shared(in, local, error))
+            return false;
+        if (local->copy == 0 && !local_shares_gradients(local))
             clipping_measure(clipping, in->needs.queue, local->does, local->memory->gradients);
+    }
     const struct reduction reduction = clipping_sum(clipping, in->needs.schedule->stages + number);
     if (in->needs.ties->at[number].is_local)
         return true;
     event_record(clipping->measured, in->needs.queue);
-    return add_with_others(in, &reduction, step_of(in, next_due(in, NULL, NULL)), clipping->measured, error);
+    return add_for_update(in, &reduction, step_of(in, next_due(in, NULL, NULL)), clipping->measured, error);
 }
 
 // What the ties take is the first STEP's, from when all had come to the first of them.

@@ -1,6 +1,7 @@
 // An interpreter's insides, for the files that share them: messages and waiting for
 // other ranks in interpreter_messages.c, waiting for the rank's own queue in
-// interpreter_device.c, STEP and REDUCE in interpreter_updates.c, computing and the list
+// interpreter_device.c, STEP and REDUCE in interpreter_updates.c, what replicas share in interpreter_exchange.c,
+// computing and the list
 // in interpreter.c, what is done before all that in warm_up.c.
 #ifndef RUNTIME_INTERPRETING_H
 #define RUNTIME_INTERPRETING_H
@@ -20,12 +21,40 @@ struct interpreter {
     uint64_t step;
     uint64_t passes;         // that have been run
     struct event *latest;    // behind all that the queue was given in this pass; NULL at first
+    size_t attended;         // meetings of this pass that the rank was absent from
     size_t ended;            // as many spans of this pass have their events recorded,
     size_t well;             // and as many are known to have been done well
     uint64_t looked_ns;      // of the processor, waiting in this pass for a queue that is far behind
     struct ticket reduction;
     struct event *updated;   // when a share of the weights was, which others wait for
 };
+
+// What an action has of the others' shares, in its meeting. The functions are the stage's to call.
+struct exchange {
+    struct stage_exchange functions;  // first, so that these are their exchange
+    struct interpreter *in;
+    struct action action;
+    uint32_t number;  // of the meeting
+};
+
+// Of an action at its place in the list; what it is called with is NULL where replicas do not meet for it.
+const struct stage_exchange *open_exchange(struct interpreter *in, struct action action, size_t position,
+                                           struct exchange *exchange);
+// It is done: what it has brought counts.
+void close_exchange(const struct exchange *exchange);
+// Comes to the meetings that others have, and this rank does nothing in, before what stands at `position`.
+bool attend_absent(struct interpreter *in, size_t position, struct error *error);
+
+// Elements of the stage's gradients from all copies into the room for them.
+bool gather_gradients(struct interpreter *in, struct local *local, uint64_t first, uint64_t count, struct error *error);
+
+// Posts what this rank brings, and waits until all have come; the ticket's events say when it is added up.
+bool add_with_others(struct interpreter *in, const struct reduction *reduction, struct message_header header,
+                     struct action action, struct event *after, struct error *error);
+
+// The function of a stage for a kind of action.
+typedef bool stage_function(void *self, const struct stage_pass *pass, struct error *error);
+stage_function *function_of(const struct stage_functions *functions, enum action_kind kind);
 
 // Gives an action by itself to the queue, all that it needs being there; never as a replay.
 bool compute_once(struct interpreter *in, struct action action, struct error *error);

@@ -46,6 +46,7 @@ struct session {
     struct recorder recorder;
     struct placement *placement;
     struct ties ties;
+    struct meetings meetings;
     struct weight_plan weight_plan;
     float *losses;       // by micro-batch
     float *part_losses;  // and of each part of its sequences
@@ -220,10 +221,12 @@ static bool open_shared(struct session *session, const struct session_settings *
     if (!(session->placement = placement_read(schedule, error))
         || !ties_open(&session->ties, session->stages, schedule, session->placement, settings->optimizer.clip > 0, error)
         || !weight_plan_open(&session->weight_plan, schedule, session->placement, error)
+        || !meetings_open(&session->meetings, schedule, session->placement, session->stages[0].shard, error)
         || !whereabouts_open(&session->whereabouts, schedule, session->placement, &session->ties,
                              settings->group ? settings->group->board : NULL, error)
         || !recorder_open(&session->recorder, schedule, session->device, error))
         return false;
+    weight_plan_keep_for_absent(&session->weight_plan, &session->meetings);
     return settings->group ? open_wires(session, error) : open_engine(session, settings, error);
 }
 // The slab of a rank, from the stages that are on it.
@@ -259,6 +262,7 @@ static bool open_worker(struct worker *worker, const struct slots *slots, struct
         .stages = session->stages,
         .weight_plan = &session->weight_plan,
         .ties = &session->ties,
+        .meetings = &session->meetings,
         .rank = worker->rank,
         .waiting = session->settings.waiting,
         .deadline_ns = session->settings.deadline_ns,
@@ -427,6 +431,7 @@ void session_free(struct session *session)
     whereabouts_close(&session->whereabouts);
     recorder_close(&session->recorder);
     weight_plan_close(&session->weight_plan);
+    meetings_close(&session->meetings);
     ties_close(&session->ties);
     placement_free(session->placement);
     free(session->losses);
@@ -602,7 +607,8 @@ bool session_has(const struct session *session, uint32_t stage, uint32_t copy)
 
 bool session_is_shared(const struct session *session, uint32_t stage, uint32_t part)
 {
-    return part > 0 && session->stages[stage].shard != SHARD_NONE && session_copies(session, stage) > 1;
+    const enum shard shared = part > 0 ? SHARD_OPTIMIZER : SHARD_WEIGHTS;
+    return session->stages[stage].shard >= shared && session_copies(session, stage) > 1;
 }
 
 // What of a part is one number's, and all numbers of it.
@@ -613,7 +619,8 @@ static uint64_t number_bytes(const struct session *session, uint32_t part)
 
 static uint64_t number_count(const struct session *session, uint32_t stage)
 {
-    return session->stages[stage].bytes.weights / number_bytes(session, 0);
+    const struct stage_bytes *bytes = &session->stages[stage].bytes;
+    return (bytes->all_weights > 0 ? bytes->all_weights : bytes->weights) / number_bytes(session, 0);
 }
 
 // A piece of a span that one copy has.
@@ -622,16 +629,21 @@ struct state_piece {
     uint64_t at;            // the first of them among those that the copy has
 };
 
-static struct state_piece piece_of(const struct session *session, const struct state_span *span, uint32_t copy)
+static struct state_piece shared_piece(const struct session *session, const struct state_span *span, uint32_t copy)
 {
     const uint32_t copies = session_copies(session, span->stage);
     const uint64_t count = number_count(session, span->stage);
-    if (!session_is_shared(session, span->stage, span->part))
-        return (struct state_piece){ span->first, span->count, span->first };
     const uint64_t own = share_first(count, copy, copies);
     const uint64_t first = max_u64(span->first, own);
     const uint64_t end = min_u64(span->first + span->count, share_first(count, copy + 1, copies));
     return first < end ? (struct state_piece){ first, end - first, first - own } : (struct state_piece){ 0 };
+}
+
+static struct state_piece piece_of(const struct session *session, const struct state_span *span, uint32_t copy)
+{
+    return session_is_shared(session, span->stage, span->part)
+               ? shared_piece(session, span, copy)
+               : (struct state_piece){ span->first, span->count, span->first };
 }
 
 static void *find_piece(const struct session *session, const struct state_span *span, const struct state_piece *piece,
@@ -668,16 +680,30 @@ static bool read_shared(struct session *session, const struct state_span *span, 
     return good;
 }
 
-// Weights are there once more where the host updates them.
-static void write_piece(const struct session *session, const struct state_span *span, const struct state_piece *piece,
-                        uint32_t rank, const void *host)
+// Weights are there once more where the host updates them, those that the copy updates.
+static void write_second(const struct session *session, const struct state_span *span, const struct state_piece *piece,
+                         uint32_t copy, const char *host)
 {
-    const struct worker *worker = &session->workers[rank];
+    const struct worker *worker = &session->workers[placement_rank(session->placement, span->stage, copy)];
+    char *second = interpreter_host_weights(worker->interpreter, span->stage);
+    const struct state_piece own = shared_piece(session, span, copy);
+    const bool has_share = session_is_shared(session, span->stage, 1) && !session->stages[span->stage].bytes.streams;
+    const struct state_piece *what = has_share ? &own : piece;
+    const uint64_t size = number_bytes(session, 0);
+    if (second && what->count > 0)
+        queue_upload(worker->queue, second + what->at * size, host + (what->first - span->first) * size,
+                     what->count * size);
+}
+
+static void write_piece(const struct session *session, const struct state_span *span, const struct state_piece *piece,
+                        uint32_t copy, const char *host)
+{
+    const uint32_t rank = placement_rank(session->placement, span->stage, copy);
     const uint64_t size = number_bytes(session, span->part);
-    char *second = span->part == 0 ? interpreter_host_weights(worker->interpreter, span->stage) : NULL;
-    queue_upload(worker->queue, find_piece(session, span, piece, rank), host, piece->count * size);
-    if (second)
-        queue_upload(worker->queue, second + piece->at * size, host, piece->count * size);
+    queue_upload(session->workers[rank].queue, find_piece(session, span, piece, rank),
+                 host + (piece->first - span->first) * size, piece->count * size);
+    if (span->part == 0)
+        write_second(session, span, piece, copy, host);
 }
 
 bool session_read_state(struct session *session, const struct state_span *span, uint32_t copy, void *host,
@@ -696,14 +722,13 @@ bool session_read_state(struct session *session, const struct state_span *span, 
 bool session_write_state(struct session *session, const struct state_span *span, const void *host,
                          struct error *error)
 {
-    const uint64_t size = number_bytes(session, span->part);
     bool good = true;
     for (uint32_t copy = 0; good && copy < session_copies(session, span->stage); copy++) {
         const uint32_t rank = placement_rank(session->placement, span->stage, copy);
         const struct state_piece piece = piece_of(session, span, copy);
         if (!is_here(session, rank) || piece.count == 0)
             continue;
-        write_piece(session, span, &piece, rank, (const char *)host + (piece.first - span->first) * size);
+        write_piece(session, span, &piece, copy, host);
         good = queue_wait(session->workers[rank].queue, error);
     }
     return good;
@@ -728,6 +753,15 @@ void session_go_on(struct session *session, uint64_t steps, const uint64_t *upda
     memcpy(session->updates_before, updates, session->schedule->stages * sizeof *updates);
 }
 
+// What copies share is brought together from all of them.
+static bool read_shared_weights(struct session *session, uint32_t stage, uint64_t offset, uint64_t bytes, void *host,
+                                struct error *error)
+{
+    const uint64_t size = number_bytes(session, 0);
+    const struct state_span span = { .stage = stage, .first = offset / size, .count = bytes / size };
+    return read_shared(session, &span, host, error);
+}
+
 bool session_read_weights(struct session *session, uint32_t stage, uint32_t copy, uint64_t offset, uint64_t bytes,
                           void *host, struct error *error)
 {
@@ -735,6 +769,8 @@ bool session_read_weights(struct session *session, uint32_t stage, uint32_t copy
     const uint32_t rank = placement_rank(session->placement, stage, copy);
     struct worker *worker = &session->workers[rank];
     const char *weights = is_here(session, rank) ? interpreter_state(worker->interpreter, stage, 0) : NULL;
+    if (session_is_shared(session, stage, 0))
+        return read_shared_weights(session, stage, offset, bytes, host, error);
     if (weights)
         queue_download(worker->queue, host, weights + offset, bytes);
     return (!is_here(session, rank) || queue_wait(worker->queue, error))

@@ -15,13 +15,18 @@ static struct slab_row row_of(uint64_t bytes, uint32_t count)
 static void plan_rows(struct slab_stage *stage, const struct stage_bytes *bytes, const struct slots *slots)
 {
     stage->bytes = *bytes;
+    stage->all_weights = bytes->streams || bytes->room_weights > 0 ? bytes->all_weights : bytes->weights;
     stage->workspace = stage_workspace(bytes, slots);
-    stage->window_bytes[0] = stage->window_bytes[1] = 0;
     if (bytes->streams) {
         stage->window_bytes[0] = bytes->weights;
         stage->window_bytes[1] = bytes->gradients;
         stage->bytes.weights = bytes->host.weights;
         stage->bytes.gradients = bytes->host.gradients;
+    } else {
+        stage->window_bytes[0] = bytes->room_weights;
+        stage->window_bytes[1] = bytes->room_gradients;
+        stage->bytes.weights -= bytes->room_weights;
+        stage->bytes.gradients -= bytes->room_gradients;
     }
     stage->weights = row_of(stage->bytes.weights, slots->versions);
     stage->rows[SLAB_INPUT] = row_of(bytes->input, slots->input[bytes->input_life]);
@@ -58,8 +63,9 @@ static uint64_t stage_host_size(const struct slab_stage *stage)
 // Weights, gradients and optimizer on the device.
 static uint64_t states_size(const struct slab_stage *stage)
 {
-    const uint64_t states = stage->bytes.streams ? add_clamped(stage->window_bytes[0], stage->window_bytes[1])
-                                                 : add_clamped(row_size(&stage->weights), stage->bytes.gradients);
+    uint64_t states = add_clamped(stage->window_bytes[0], stage->window_bytes[1]);
+    if (!stage->bytes.streams)
+        states = add_clamped(states, add_clamped(row_size(&stage->weights), stage->bytes.gradients));
     return add_clamped(states, stage->bytes.optimizer);
 }
 
@@ -115,10 +121,9 @@ static bool open_row(struct slab_row *row)
 
 static void place_states(struct slab_stage *stage, unsigned char **next)
 {
-    if (stage->bytes.streams) {
-        stage->window_weights = place(next, stage->window_bytes[0]);
-        stage->window_gradients = place(next, stage->window_bytes[1]);
-    } else {
+    stage->window_weights = place(next, stage->window_bytes[0]);
+    stage->window_gradients = place(next, stage->window_bytes[1]);
+    if (!stage->bytes.streams) {
         stage->weights.base = place(next, row_size(&stage->weights));
         stage->gradients = place(next, stage->bytes.gradients);
     }

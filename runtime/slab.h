@@ -13,7 +13,8 @@
 //     host    | kept 0 | kept 1 | kept 2 |
 //
 // Of stages whose layers come to the device one after the other (a window of layers) weights and gradients are all on
-// the host, and what stands here of them is there; the device has a window of each.
+// the host, and what stands here of them is there; the device has a window of each. Where replicas have a share each of
+// weights, or of gradients, what stands here is the share, and the window is a room for those of the largest layer.
 //
 // Each class is a row of equal slots; whoever needs one takes the lowest that is
 // free. A slot is given back as soon as its last use has been given to a queue, with
@@ -64,8 +65,9 @@ struct slab_stage {
     void *gradients;
     void *optimizer;
     struct slab_states on_host;  // or NULL each
-    void *window_weights, *window_gradients;  // NULL: all weights and gradients are on the device
-    struct stage_bytes bytes;    // weights and gradients: all of them
+    void *window_weights, *window_gradients;  // NULL: all weights, gradients are on the device
+    struct stage_bytes bytes;    // weights and gradients: without the window; on the host, all of them
+    uint64_t all_weights;        // of all its layers, wherever they are
     uint64_t workspace;          // of it
     uint64_t window_bytes[2];    // of weights and gradients
 };

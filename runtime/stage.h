@@ -15,6 +15,17 @@
 #include "partitioner/cost/stage_cost.h"
 #include "runtime/stopwatch.h"
 
+// How replicas that share weights or gradients (docs/memory.md: ZeRO 2 and 3) bring those of a layer together: a stage
+// asks for elements [first, first + count) of all its weights, all replicas for the same ones in the same order. What is
+// given to the queue then is behind what it was given before.
+struct stage_exchange {
+    // From each replica its share of them, into a room for all of them; NULL: into none.
+    bool (*gather)(const struct stage_exchange *self, void *room, uint64_t first, uint64_t count, struct error *error);
+    // Each replica's gradients of them (NULL: it has none) onto the shares of all, in the order of the replicas.
+    bool (*add)(const struct stage_exchange *self, const float *gradients, uint64_t first, uint64_t count,
+                struct error *error);
+};
+
 // Where one action of one micro-batch finds its data. Pointers of things that do
 // not exist for this stage or action are NULL.
 struct stage_pass {
@@ -23,8 +34,11 @@ struct stage_pass {
     uint32_t micro_batch;   // within the iteration (or the run)
     const void *weights;    // the version this micro-batch meets
     void *gradients;        // accumulated over micro-batches; the runtime zeroes them at a STEP
-    // Of a stage that has both on the host (bytes.streams): where they go on the device, layer by layer, and come from.
+    // Of a stage that has both on the host (bytes.streams), or of which replicas have shares (bytes.room_weights,
+    // bytes.room_gradients): where they go on the device, layer by layer, and come from.
     void *window_weights, *window_gradients;
+    const struct stage_exchange *exchange;  // NULL: replicas share neither; or the stage is called for nothing else
+    bool is_absent;                         // only the exchanges are made, since other replicas make them
     const void *input;      // NULL on stage 0
     void *output;           // to the next stage; NULL on the last
     void *kept;
@@ -52,6 +66,12 @@ struct span_start {
     uint64_t known_ns;
 };
 
+// Elements [first, end) of a stage's weights, those of each layer by way of a room for all of that one's.
+struct first_share {
+    void *weights, *room;
+    uint64_t first, end;
+};
+
 struct stage_functions {
     bool (*forward)(void *self, const struct stage_pass *pass, struct error *error);
     bool (*backward)(void *self, const struct stage_pass *pass, struct error *error);
@@ -63,6 +83,8 @@ struct stage_functions {
     bool (*recompute)(void *self, const struct stage_pass *pass, struct error *error);
     // What a STEP or REDUCE takes besides the work that is the runtime's own. NULL: nothing.
     void (*linger)(void *self, struct queue *queue, enum action_kind kind, struct span_start start);
+    // Writes initial weights, where the replicas have a share each.
+    bool (*initialize_share)(void *self, struct queue *queue, const struct first_share *to, struct error *error);
 };
 
 // Elements [first, end) of a stage's weights that no optimizer decays (biases, norms).

@@ -99,6 +99,19 @@ bool weight_plan_open(struct weight_plan *plan, const struct schedule *schedule,
     return false;
 }
 
+void weight_plan_keep_for_absent(struct weight_plan *plan, const struct meetings *meetings)
+{
+    for (uint32_t rank = 0; rank < meetings->rank_count; rank++) {
+        const struct rank_meetings *own = &meetings->ranks[rank];
+        for (size_t i = 0; i < own->absence_count; i++) {
+            const struct absence *absence = &own->absences[i];
+            const struct action action = meetings->stages[absence->stage].at[absence->meeting].action;
+            if (action.kind == ACTION_F)
+                plan->users[plan->first[place_of(plan, action.stage, rank)] + plan->met[unit_of(plan->schedule, action)]]++;
+        }
+    }
+}
+
 void weight_plan_close(struct weight_plan *plan)
 {
     free(plan->met);

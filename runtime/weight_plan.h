@@ -9,7 +9,7 @@
 #ifndef RUNTIME_WEIGHT_PLAN_H
 #define RUNTIME_WEIGHT_PLAN_H
 
-#include "partitioner/plan/placement.h"
+#include "partitioner/plan/meetings.h"
 #include "schedules/schedule.h"
 
 struct weight_plan {
@@ -32,6 +32,10 @@ uint32_t schedule_samples(const struct schedule *schedule);
 bool weight_plan_open(struct weight_plan *plan, const struct schedule *schedule, const struct placement *placement,
                       struct error *error);
 void weight_plan_close(struct weight_plan *plan);
+
+// Who is absent from a meeting for which copies bring their weights together (partitioner/plan/meetings.h) keeps its
+// share of the version met there as if it did the forward and the backward itself.
+void weight_plan_keep_for_absent(struct weight_plan *plan, const struct meetings *meetings);
 
 // The version an action's micro-batch meets on its stage after so many passes.
 uint64_t weight_plan_version(const struct weight_plan *plan, uint64_t passes, struct action action);

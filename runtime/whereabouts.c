@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "runtime/channels.h"
+#include "schedules/board.h"
 
 enum line_state { LINE_IDLE, LINE_ACTS, LINE_WAITS };
 
@@ -61,6 +62,12 @@ void whereabouts_wait(struct whereabouts *whereabouts, uint32_t rank, struct act
     atomic_store(&whereabouts->lines[rank], line_of(LINE_WAITS, action));
 }
 
+// One that waits does so for copies of its stage, with which it shares gradients or weights.
+static bool is_computing(struct action action)
+{
+    return action.kind < ACTION_SEND_F;
+}
+
 static void add_waiting(struct text *text, uint32_t rank, struct action action, uint32_t peer)
 {
     const bool sends = action.kind == ACTION_SEND_F || action.kind == ACTION_SEND_B;
@@ -70,6 +77,8 @@ static void add_waiting(struct text *text, uint32_t rank, struct action action, 
         text_add(text, "for %s of rank %u", name, peer);
     else if (action.kind == ACTION_STEP)
         text_add(text, "for the STEP of rank %u", peer);
+    else if (is_computing(action))
+        text_add(text, "for rank %u, which has some of what stage %u shares", peer, (unsigned)action.stage);
     else
         text_add(text, "%s rank %u", sends ? "to" : "from", peer);
 }
@@ -95,7 +104,9 @@ static uint32_t late_copy(const struct whereabouts *whereabouts, const uint64_t 
     const uint32_t stage = action_of(lines[rank]).stage;
     for (uint32_t copy = 0; copy < placement_copies(whereabouts->placement, stage); copy++) {
         const uint32_t other = placement_rank(whereabouts->placement, stage, copy);
-        if (lines[other] != lines[rank])
+        const struct action its = action_of(lines[other]);
+        const bool has_met = is_computing(its) && state_of(lines[other]) == LINE_WAITS && its.stage == stage;
+        if (lines[other] != lines[rank] && !(is_computing(action_of(lines[rank])) && has_met))
             return other;
     }
     return rank;
@@ -107,7 +118,7 @@ static uint32_t peer_of(const struct whereabouts *whereabouts, const uint64_t *l
 {
     const struct action action = action_of(lines[rank]);
     const uint32_t tied = action.kind == ACTION_STEP ? tied_peer(whereabouts, lines, rank) : rank;
-    if (action.kind != ACTION_REDUCE && action.kind != ACTION_STEP)
+    if (is_message(action))
         return channel_peer(whereabouts->schedule, action);
     return tied != rank ? tied : late_copy(whereabouts, lines, rank);
 }

@@ -5,7 +5,8 @@
 //
 // in the words of schedule_check(). Who waits in a REDUCE waits for the copies of the
 // stage that have not come to it: `rank 0 waits at 0REDUCE for 0REDUCE of rank 3`; who waits
-// in a STEP, for who shares its weights: `rank 0 waits at 0STEP for the STEP of rank 3`.
+// in a STEP, for who shares its weights: `rank 0 waits at 0STEP for the STEP of rank 3`; and in a computation for copies
+// of its stage: `rank 0 waits at 0F1 for rank 3, which has some of what stage 0 shares`.
 #ifndef RUNTIME_WHEREABOUTS_H
 #define RUNTIME_WHEREABOUTS_H
 
@@ -31,7 +32,7 @@ void whereabouts_close(struct whereabouts *whereabouts);
 
 void whereabouts_idle(struct whereabouts *whereabouts, uint32_t rank);
 void whereabouts_act(struct whereabouts *whereabouts, uint32_t rank, struct action action);
-// It waits in this SEND, RECV, REDUCE or STEP.
+// It waits in this action: a message, REDUCE or STEP, or a computation that copies do together.
 void whereabouts_wait(struct whereabouts *whereabouts, uint32_t rank, struct action action);
 
 // Adds one sentence, without its full stop, of all that wait, along who waits for whom, and

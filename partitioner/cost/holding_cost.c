@@ -41,6 +41,8 @@ struct held_bytes holding_bytes(const struct holding *holding, uint32_t replicas
     struct held_bytes held = { .weights = states->weights,
                                .gradients = holding_gradient_bytes(holding, states->weights),
                                .optimizer = states->optimizer };
+    held.all_weights = held.weights;
+    held.all_gradients = held.gradients;
     if (is_sharded(holding, replicas, SHARD_OPTIMIZER))
         held.optimizer = holding_state_share(holding, held.optimizer, replicas);
     if (is_sharded(holding, replicas, SHARD_GRADIENTS))
@@ -61,9 +63,11 @@ struct held_bytes holding_bytes(const struct holding *holding, uint32_t replicas
         held.gradients = holding_gradient_bytes(holding, states->window);
     }
     if (is_sharded(holding, replicas, SHARD_GRADIENTS))
-        held.gradients = add_clamped(held.gradients, holding_gradient_bytes(holding, states->largest));
+        held.room_gradients = holding_gradient_bytes(holding, states->largest);
     if (is_sharded(holding, replicas, SHARD_WEIGHTS))
-        held.weights = add_clamped(held.weights, states->largest);
+        held.room_weights = states->largest;
+    held.gradients = add_clamped(held.gradients, held.room_gradients);
+    held.weights = add_clamped(held.weights, held.room_weights);
     return held;
 }
 
@@ -107,6 +111,7 @@ static void add_sharding(const struct holding *holding, const struct stage_place
         add(&row->forward_ns, exchange);
         add(&row->backward_ns, exchange);
         add(&row->backward_input_ns, exchange);
+        add(&row->backward_weight_ns, exchange);
     } else {
         add(&row->step_ns, exchange);
     }

@@ -46,6 +46,8 @@ struct host_states {
 };
 struct held_bytes {
     uint64_t weights, gradients, optimizer;  // on its device
+    uint64_t all_weights, all_gradients;     // of all layers, wherever they are
+    uint64_t room_weights, room_gradients;   // in the first two: of the largest layer, where replicas have a share each
     uint64_t version;                        // one more version of the weights
     struct host_states host;                 // on its host
 };

@@ -6,6 +6,7 @@
 #include "common/number.h"
 #include "partitioner/cost/stage_cost.h"
 #include "partitioner/cost/variant.h"
+#include "partitioner/plan/meetings.h"
 #include "schedules/lower.h"
 
 uint32_t predict_run_length(enum weights weights, uint32_t ranks, uint32_t micro_batches)
@@ -252,13 +253,24 @@ static bool add_tied(struct plan *plan, const struct profile *profile, const str
     return good;
 }
 
+// Where they share what they do together.
+static bool replicas_can_meet(const struct plan *plan, const struct schedule *lowered,
+                              const struct placement *placement, struct error *error)
+{
+    struct meetings meetings = { 0 };
+    const bool good = plan->holding.shard == SHARD_NONE
+                   || meetings_open(&meetings, lowered, placement, plan->holding.shard, error);
+    meetings_close(&meetings);
+    return good;
+}
+
 static bool fill_stages(struct plan *plan, const struct profile *profile, const struct placement *placement,
                         const struct network *network, struct error *error)
 {
     const uint32_t run = predict_run_length(plan->weights, plan->ranks, plan->micro_batches);
     struct schedule *lowered = plan_schedule(plan, run, true, error);
     struct slots *slots = lowered ? count_slots(lowered, error) : NULL;
-    bool good = slots != NULL;
+    bool good = slots && replicas_can_meet(plan, lowered, placement, error);
     if (good) {
         const struct counting with = { placement, network, lowered->splits };
         for (uint32_t s = 0; good && s < plan->stage_count; s++)

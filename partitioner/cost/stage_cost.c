@@ -202,6 +202,10 @@ void stage_put_held(struct stage_bytes *bytes, const struct held_bytes *held)
     bytes->gradients = held->gradients;
     bytes->optimizer = held->optimizer;
     bytes->version = held->version;
+    bytes->all_weights = held->all_weights;
+    bytes->all_gradients = held->all_gradients;
+    bytes->room_weights = held->room_weights;
+    bytes->room_gradients = held->room_gradients;
     bytes->host = held->host;
 }
 

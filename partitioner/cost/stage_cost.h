@@ -60,6 +60,8 @@
 struct stage_bytes {
     uint64_t weights, gradients, optimizer;  // fixed
     uint64_t version;                        // one more version of the weights
+    uint64_t all_weights, all_gradients;     // of all its layers, wherever they are
+    uint64_t room_weights, room_gradients;   // of weights and gradients: a layer's, of which replicas have shares alone
     struct host_states host;                 // on the host, without what is kept
     bool streams;                            // weights and gradients are all there, and come layer by layer
     uint64_t input;                          // one slot of it

@@ -241,6 +241,7 @@ static void add_sharding(const struct scope *scope, struct added_times *times)
     if (has_shard(scope, SHARD_WEIGHTS)) {
         times->forward_ns += exchange;
         add_backward(times, exchange, 0);
+        times->backward_weight_ns += exchange;  // a W of its own fetches them again
     } else {
         times->step_ns += exchange;
     }

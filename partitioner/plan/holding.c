@@ -172,6 +172,10 @@ bool holding_check(const struct holding *holding, const struct profile *profile,
 {
     if (!check_optimizer(holding, profile, error))
         return false;
+    if (holding->shard != SHARD_NONE && !optimizer_is_by_parameter(holding->optimizer))
+        return error_set(error, "optimizer %s updates whole tensors, or blocks of them, and replicas would have any share"
+                         " of these; do not share its state, or take sgd, momentum, adam or adamw",
+                         optimizer_names[holding->optimizer]);
     if (holding_uses_host(holding) && !cluster->has_host)
         return error_set(error,
                          "states on the host: the cluster has no host; add one, such as \", host 512GiB 25GB/s\"");
@@ -184,6 +188,10 @@ bool holding_check(const struct holding *holding, const struct profile *profile,
     if (holding->window && !flushes)
         return error_set(error, "a window of layers: an asynchronous schedule needs several versions of the weights at"
                          " hand; use a schedule that flushes");
+    if (holding->shard >= SHARD_GRADIENTS && profile->lent_count > 0)
+        return error_set(error, "sharded %s: layer %.80s reads the parameters of layer %.80s, and a replica has room for"
+                         " those of one layer at a time; share the optimizer's state alone", shard_names[holding->shard],
+                         profile->layers[profile->lent[0].to].name, profile->layers[profile->lent[0].from].name);
     if (holding->tied_apart && !flushes)
         return error_set(error, "tied layers apart: their gradients are added up at a flush, which an asynchronous"
                          " schedule has not; keep them together");
@@ -213,15 +221,6 @@ bool holding_check_runnable(const struct holding *holding, const char *dtype, st
 {
     if (!check_runnable_optimizer(holding, dtype, error))
         return false;
-    if (holding->shard == SHARD_OPTIMIZER && !optimizer_is_by_parameter(holding->optimizer))
-        return error_set(error, "the plan shares the state of %s over replicas, which needs whole layers of it; plan"
-                         " without sharding, or with sgd, momentum or adamw", optimizer_names[holding->optimizer]);
-    if (holding->shard == SHARD_OPTIMIZER && holding->optimizer_on_host)
-        return error_set(error, "the plan shares the optimizer's state over replicas and has it on the host, of which a"
-                         " run does one; plan without sharding, or without the host");
-    if (holding->shard > SHARD_OPTIMIZER)
-        return error_set(error, "the plan shards its %s over replicas, which is planned but not run; plan without",
-                         shard_names[holding->shard]);
     return true;
 }
 

@@ -146,7 +146,7 @@ static bool allocate(struct twin *twin, const struct profile *profile, struct er
         own->versions = updates ? updates->versions : 1;
         own->weights = get(twin, own->versions * parameter_bytes(twin, l), &good, error);
         const uint64_t floats = number_count(twin, l) * sizeof(float);
-        if (updates && updates->copies > 1)
+        if (updates && updates->sums > 1)
             own->sum = get(twin, floats, &good, error);
         own->gradients = get(twin, floats, &good, error);
         own->state = get(twin, holding_state_bytes(&holding, profile, (uint32_t)l), &good, error);
@@ -184,7 +184,7 @@ static bool open_updates(struct twin *twin, struct error *error)
     twin->begun = calloc(schedule->stages, sizeof *twin->begun);
     twin->part_losses = calloc((size_t)schedule->micro_batches * schedule->splits + 1, sizeof *twin->part_losses);
     return ((twin->begun && twin->part_losses) || error_no_memory(error, "the sequential twin"))
-        && updates_open(&twin->updates, schedule, error);
+        && updates_open(&twin->updates, schedule, twin->settings.shard, error);
 }
 
 struct twin *twin_create(const struct weir_layer *layers, size_t layer_count, struct device *device,
@@ -393,10 +393,10 @@ static bool add_gradients(struct twin *twin, uint64_t step, uint32_t micro_batch
     return good;
 }
 
-// What a copy has brought, to the sum of those before it; behind the last, the
+// A sum of gradients, onto that of those before it; behind the last, the
 // gradients are what the update reads: the whole sum, times a factor.
 struct brought {
-    uint32_t copy, copies;
+    uint32_t sum, sums;
     float factor;
 };
 
@@ -405,17 +405,17 @@ static void add_brought(struct twin *twin, const struct brought *by, float *grad
     const uint64_t bytes = count * sizeof *gradients;
     if (count == 0)
         return;
-    if (by->copies > 1 && by->copy == 0)
+    if (by->sums > 1 && by->sum == 0)
         queue_copy(twin->queue, sum, gradients, bytes);
-    else if (by->copies > 1)
+    else if (by->sums > 1)
         kernel_add_floats(twin->queue, sum, sum, gradients, count);
-    if (by->copy + 1 == by->copies)
-        kernel_scale(twin->queue, gradients, by->copies > 1 ? sum : gradients, by->factor, count);
+    if (by->sum + 1 == by->sums)
+        kernel_scale(twin->queue, gradients, by->sums > 1 ? sum : gradients, by->factor, count);
     else
         queue_zero(twin->queue, gradients, bytes);
 }
 
-static void add_copy(struct twin *twin, const bool *stages, const struct brought *by)
+static void add_sum(struct twin *twin, const bool *stages, const struct brought *by)
 {
     for (size_t l = 0; l < twin->layer_count; l++)
         if (stages[twin->own[l].stage])
@@ -495,11 +495,11 @@ static void optimize(struct twin *twin, size_t l)
 
 // Without a flush an update is the mean of the micro-batches
 // there are, whose losses are shares of a whole update of one copy.
-static float factor_of(const struct twin *twin, const struct update_part *parts, uint32_t copies)
+static float factor_of(const struct twin *twin, const struct update_part *parts, uint32_t sums)
 {
     size_t brought = 0;
-    for (uint32_t copy = 0; copy < copies; copy++)
-        brought += parts[copy].count;
+    for (uint32_t sum = 0; sum < sums; sum++)
+        brought += parts[sum].count;
     if (twin->settings.schedule->weights == WEIGHTS_FLUSH || brought == 0)
         return 1.0f;
     return (float)schedule_samples(twin->settings.schedule) / (float)brought;
@@ -509,14 +509,14 @@ static float factor_of(const struct twin *twin, const struct update_part *parts,
 static bool gather_update(struct twin *twin, const struct update_step *made, uint64_t step, struct error *error)
 {
     const struct stage_updates *stage = &twin->updates.stages[made->first_stage];
-    const struct update_part *parts = &stage->parts[(size_t)made->update * stage->copies];
-    struct brought brought = { .copies = stage->copies, .factor = factor_of(twin, parts, stage->copies) };
-    for (; brought.copy < stage->copies; brought.copy++) {
-        const struct update_part *part = &parts[brought.copy];
+    const struct update_part *parts = &stage->parts[(size_t)made->update * stage->sums];
+    struct brought brought = { .sums = stage->sums, .factor = factor_of(twin, parts, stage->sums) };
+    for (; brought.sum < stage->sums; brought.sum++) {
+        const struct update_part *part = &parts[brought.sum];
         for (size_t i = 0; i < part->count; i++)
             if (!add_gradients(twin, step, part->micro_batches[i], made->stages, error))
                 return false;
-        add_copy(twin, made->stages, &brought);
+        add_sum(twin, made->stages, &brought);
     }
     return true;
 }

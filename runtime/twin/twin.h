@@ -25,6 +25,7 @@ struct twin_settings {
     const struct schedule *schedule;  // lowered or not; NULL: nothing is to be trained
     const uint32_t *first_of_stage;   // layer that each stage begins with, and the layer count after the last
     struct optimizer optimizer;
+    enum shard shard;                 // what replicas share: it says in which order gradients are added
 };
 
 // Layers and schedule are borrowed. Needs room for the whole model, and for as many

@@ -66,9 +66,9 @@ static bool note_gradient(struct updates *updates, uint32_t copy, struct action 
                           struct error *error)
 {
     struct stage_updates *stage = &updates->stages[action.stage];
-    if (!adds_gradient(action) || steps >= stage->count)
-        return true;  // what no update takes
-    struct update_part *part = &stage->parts[(size_t)steps * stage->copies + copy];
+    if (!adds_gradient(action) || steps >= stage->count || stage->has_meetings)
+        return true;  // what no update takes, or what note_shared() takes
+    struct update_part *part = &stage->parts[(size_t)steps * stage->sums + copy];
     const bool goes_on = part->parts_left > 0 && part->micro_batches[part->count - 1] == action.micro_batch;
     const uint32_t next = goes_on ? part->parts_left - 1 : updates->schedule->splits - 1;
     if ((part->parts_left > 0 && !goes_on) || action.split != next)
@@ -85,31 +85,105 @@ static bool note_gradient(struct updates *updates, uint32_t copy, struct action 
     return true;
 }
 
-static bool read_lists(struct updates *updates, const struct placement *placement, struct error *error)
+// --- gradients that copies share -----------------------------------------------------------
+
+// How many gradients meetings before this one bring to its update.
+static uint32_t brought_before(const struct stage_meetings *meetings, size_t meeting)
 {
-    if (!visit_copies(updates, placement, count_step, error))
-        return false;
+    uint32_t count = 0;
+    for (size_t m = 0; m < meeting; m++)
+        if (meetings->at[m].update == meetings->at[meeting].update && adds_gradient(meetings->at[m].action))
+            count += meetings->at[m].present_count;
+    return count;
+}
+
+static uint32_t most_brought(const struct stage_meetings *meetings)
+{
+    uint32_t most = 1;
+    for (size_t m = 0; m < meetings->count; m++) {
+        const uint32_t count = brought_before(meetings, m) + meetings->at[m].present_count;
+        most = adds_gradient(meetings->at[m].action) && count > most ? count : most;
+    }
+    return most;
+}
+
+static bool note_shared(struct stage_updates *stage, const struct meeting *meeting, uint32_t before, uint32_t copy,
+                        uint32_t micro_batch, struct error *error)
+{
+    uint32_t sum = before;
+    for (uint32_t c = 0; c < copy; c++)
+        sum += meeting->present[c];
+    struct update_part *part = &stage->parts[(size_t)meeting->update * stage->sums + sum];
+    *part = (struct update_part){ .micro_batches = malloc(sizeof micro_batch), .count = 1 };
+    if (!part->micro_batches) {
+        part->count = 0;
+        return error_no_memory(error, "the updates of a schedule");
+    }
+    part->micro_batches[0] = micro_batch;
+    return true;
+}
+
+static bool note_all_shared(struct updates *updates, const struct placement *placement,
+                            const struct meetings *meetings, uint32_t s, struct error *error)
+{
+    struct stage_updates *stage = &updates->stages[s];
+    for (uint32_t copy = 0; copy < placement_copies(placement, s); copy++) {
+        const uint32_t rank = placement_rank(placement, s, copy);
+        const struct action_list *list = &updates->schedule->lists[rank];
+        for (size_t i = 0; i < list->count; i++) {
+            const uint32_t number = meetings->ranks[rank].of[i];
+            if (list->at[i].stage != s || number == NO_MEETING || !adds_gradient(list->at[i]))
+                continue;
+            const struct meeting *meeting = &meetings->stages[s].at[number];
+            if (meeting->update < stage->count
+                && !note_shared(stage, meeting, brought_before(&meetings->stages[s], number), copy,
+                                list->at[i].micro_batch, error))
+                return false;
+        }
+    }
+    return true;
+}
+
+static bool open_stages(struct updates *updates, const struct placement *placement, const struct meetings *meetings,
+                        enum shard shard, struct error *error)
+{
     for (uint32_t s = 0; s < updates->schedule->stages; s++) {
         struct stage_updates *stage = &updates->stages[s];
         stage->versions = 1;
-        stage->copies = placement_copies(placement, s);
-        stage->parts = calloc((size_t)stage->count * stage->copies + 1, sizeof *stage->parts);
+        stage->has_meetings = shard >= SHARD_GRADIENTS && meetings->stages[s].count > 0;
+        stage->sums = stage->has_meetings ? most_brought(&meetings->stages[s]) : placement_copies(placement, s);
+        stage->parts = calloc((size_t)stage->count * stage->sums + 1, sizeof *stage->parts);
         if (!stage->parts)
             return error_no_memory(error, "the updates of a schedule");
     }
-    return visit_copies(updates, placement, note_version, error)
+    return true;
+}
+
+static bool read_lists(struct updates *updates, const struct placement *placement, enum shard shard,
+                       struct error *error)
+{
+    struct meetings meetings;
+    bool good = visit_copies(updates, placement, count_step, error);
+    if (!good)
+        return false;
+    good = meetings_open(&meetings, updates->schedule, placement, shard, error)
+        && open_stages(updates, placement, &meetings, shard, error) && visit_copies(updates, placement, note_version, error)
         && visit_copies(updates, placement, note_gradient, error);
+    for (uint32_t s = 0; good && s < updates->schedule->stages; s++)
+        good = !updates->stages[s].has_meetings || note_all_shared(updates, placement, &meetings, s, error);
+    meetings_close(&meetings);
+    return good;
 }
 
 // --- one after the other -----------------------------------------------------------------
 
 static bool is_like(const struct stage_updates *a, uint32_t update_a, const struct stage_updates *b, uint32_t update_b)
 {
-    if (a->copies != b->copies)
+    if (a->sums != b->sums)
         return false;
-    for (uint32_t copy = 0; copy < a->copies; copy++) {
-        const struct update_part *x = &a->parts[(size_t)update_a * a->copies + copy];
-        const struct update_part *y = &b->parts[(size_t)update_b * b->copies + copy];
+    for (uint32_t sum = 0; sum < a->sums; sum++) {
+        const struct update_part *x = &a->parts[(size_t)update_a * a->sums + sum];
+        const struct update_part *y = &b->parts[(size_t)update_b * b->sums + sum];
         if (x->count != y->count
             || (x->count > 0 && memcmp(x->micro_batches, y->micro_batches, x->count * sizeof x->micro_batches[0]) != 0))
             return false;
@@ -121,7 +195,7 @@ static bool is_like(const struct stage_updates *a, uint32_t update_a, const stru
 static bool is_ready(const struct updates *updates, uint32_t stage, uint32_t update, const uint32_t *made)
 {
     const struct stage_updates *its = &updates->stages[stage];
-    for (size_t p = (size_t)update * its->copies; p < (size_t)(update + 1) * its->copies; p++)
+    for (size_t p = (size_t)update * its->sums; p < (size_t)(update + 1) * its->sums; p++)
         for (size_t i = 0; i < its->parts[p].count; i++)
             for (uint32_t s = 0; s < updates->schedule->stages; s++)
                 if (updates_met(updates, s, its->parts[p].micro_batches[i]) > made[s])
@@ -205,7 +279,7 @@ static bool count_versions(struct updates *updates, struct error *error)
             made[s] -= step->stages[s];
             oldest[s] = made[s] < oldest[s] ? made[s] : oldest[s];
         }
-        for (size_t p = (size_t)step->update * first->copies; p < (size_t)(step->update + 1) * first->copies; p++) {
+        for (size_t p = (size_t)step->update * first->sums; p < (size_t)(step->update + 1) * first->sums; p++) {
             for (size_t b = 0; b < first->parts[p].count; b++) {
                 for (uint32_t s = 0; s < stages; s++) {
                     const uint32_t met = updates_met(updates, s, first->parts[p].micro_batches[b]);
@@ -221,14 +295,14 @@ static bool count_versions(struct updates *updates, struct error *error)
 
 // --- making and freeing ----------------------------------------------------------------------
 
-bool updates_open(struct updates *updates, const struct schedule *schedule, struct error *error)
+bool updates_open(struct updates *updates, const struct schedule *schedule, enum shard shard, struct error *error)
 {
     *updates = (struct updates){ .schedule = schedule };
     updates->met = calloc((size_t)schedule->stages * schedule->micro_batches + 1, sizeof *updates->met);
     updates->stages = calloc(schedule->stages, sizeof *updates->stages);
     bool good = (updates->met && updates->stages) || error_no_memory(error, "the updates of a schedule");
     struct placement *placement = good ? placement_read(schedule, error) : NULL;
-    good = placement && read_lists(updates, placement, error) && order_steps(updates, error)
+    good = placement && read_lists(updates, placement, shard, error) && order_steps(updates, error)
         && count_versions(updates, error);
     placement_free(placement);
     if (!good)
@@ -240,7 +314,7 @@ void updates_close(struct updates *updates)
 {
     for (uint32_t s = 0; updates->stages && s < updates->schedule->stages; s++) {
         struct stage_updates *stage = &updates->stages[s];
-        for (size_t p = 0; stage->parts && p < (size_t)stage->count * stage->copies; p++)
+        for (size_t p = 0; stage->parts && p < (size_t)stage->count * stage->sums; p++)
             free(stage->parts[p].micro_batches);
         free(stage->parts);
     }

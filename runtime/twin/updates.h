@@ -8,7 +8,9 @@
 //   2bw       update t is made from gradients at version max(0, t - 1).
 //
 // Gradients are added in the order of the backwards (B or W) on their rank, copy by
-// copy; the copies' sums are added in the order of placement.h. Without a flush the
+// copy; the copies' sums are added in the order of placement.h. Where copies share gradients (ZeRO 2 and 3) each
+// micro-batch is a sum of its own, and they are added meeting by meeting (partitioner/plan/meetings.h), and in each in
+// that order. Without a flush the
 // update is the mean of what there is: with r replicas, update t takes micro-batches
 // tr to tr + r - 1, as far as there are any. Losses are shares of a mean already
 // (schedule_samples(), runtime/weight_plan.h); the rest is made good here.
@@ -17,9 +19,9 @@
 #ifndef RUNTIME_TWIN_UPDATES_H
 #define RUNTIME_TWIN_UPDATES_H
 
-#include "partitioner/plan/placement.h"
+#include "partitioner/plan/meetings.h"
 
-// The gradients that one copy brings to one update of its stage.
+// The gradients that one copy brings to one update of its stage, added up by themselves.
 struct update_part {
     uint32_t *micro_batches;  // in the order in which they are added
     size_t count;
@@ -28,8 +30,9 @@ struct update_part {
 
 struct stage_updates {
     uint32_t count;             // updates in a pass
-    uint32_t copies;
-    struct update_part *parts;  // [update * copies + copy]
+    bool has_meetings;          // copies share its gradients
+    uint32_t sums;              // of an update: one of each copy; or, at most, one of each micro-batch
+    struct update_part *parts;  // [update * sums + sum]
     uint32_t versions;          // most versions of the weights that are needed at once
 };
 
@@ -50,9 +53,9 @@ struct updates {
     size_t step_count;
 };
 
-// Borrows the schedule. Refuses parts of sequences that do not go back one behind the other, and an order in which an
+// Borrows the schedule, whose replicas share so much. Refuses parts of sequences that do not go back one behind the other, and an order in which an
 // update would need what comes later.
-bool updates_open(struct updates *updates, const struct schedule *schedule, struct error *error);
+bool updates_open(struct updates *updates, const struct schedule *schedule, enum shard shard, struct error *error);
 void updates_close(struct updates *updates);
 
 static inline uint32_t updates_met(const struct updates *updates, uint32_t stage, uint32_t micro_batch)

@@ -68,7 +68,8 @@ static bool make_pair(struct pair *pair, struct error *error)
     pair->ordered = plan->order ? layers_copy(what->theirs, plan->order, what->layer_count, error) : NULL;
     if (plan->order && !pair->ordered)
         return false;
-    const struct twin_settings twin = { pair->pipeline->schedule, pair->first_of_stage, what->settings.optimizer };
+    const struct twin_settings twin = { pair->pipeline->schedule, pair->first_of_stage, what->settings.optimizer,
+                                       plan->holding.shard };
     pair->twin = twin_create(plan->order ? pair->ordered : what->theirs, what->layer_count, what->device, &twin, error);
     return pair->twin != NULL;
 }

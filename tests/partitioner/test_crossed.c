@@ -29,7 +29,7 @@ static const struct kind {
     { "pipedream", 1, 4, false }, { "vertical", 1, 3, false },
 };
 
-static struct holding draw_holding(uint64_t *seed, bool flushes)
+static struct holding draw_holding(uint64_t *seed, const struct profile *profile, bool flushes)
 {
     struct holding holding = { .optimizer = (enum optimizer_kind)random_below(seed, OPTIMIZER_ADAM_8BIT) };
     if (holding.optimizer == OPTIMIZER_ADAFACTOR)
@@ -41,6 +41,10 @@ static struct holding draw_holding(uint64_t *seed, bool flushes)
     holding.optimizer_on_host = random_below(seed, 3) == 0;
     holding.activations_on_host = random_below(seed, 5) == 0;
     holding.step_rate = random_below(seed, 3) == 0 ? 1000000000 + random_below(seed, 20) * 1000000000 : 0;
+    if (!optimizer_is_by_parameter(holding.optimizer))
+        holding.shard = SHARD_NONE;
+    if (holding.shard > SHARD_OPTIMIZER && profile->lent_count > 0)
+        holding.shard = SHARD_OPTIMIZER;
     if (flushes && holding.optimizer_on_host && holding.shard < SHARD_GRADIENTS && random_below(seed, 2))
         holding.window = 1 + (uint32_t)random_below(seed, 2);
     return holding;
@@ -154,7 +158,7 @@ static void draw(uint64_t *seed, struct drawn *drawn)
     drawn->request = (struct search_request){
         .profile = drawn->profile, .cluster = drawn->cluster, .schedule = kind->schedule, .ranks = ranks,
         .chunks = kind->chunks, .micro_batches = 1 + (uint32_t)random_below(seed, 5),
-        .holding = draw_holding(seed, generator->weights == WEIGHTS_FLUSH),
+        .holding = draw_holding(seed, drawn->profile, generator->weights == WEIGHTS_FLUSH),
     };
     draw_layout(seed, generator, drawn);
     if (!search_is_free(&drawn->request) && random_below(seed, 5) == 0) {

@@ -119,7 +119,7 @@ struct drawn {
     uint32_t replicas[MOST_STAGES];
 };
 
-static struct holding draw_holding(uint64_t *seed, bool flushes)
+static struct holding draw_holding(uint64_t *seed, const struct profile *profile, bool flushes)
 {
     struct holding holding = {
         .optimizer = (enum optimizer_kind)random_below(seed, OPTIMIZER_ADAM_8BIT + 1),
@@ -129,6 +129,10 @@ static struct holding draw_holding(uint64_t *seed, bool flushes)
         .tied_apart = flushes && random_below(seed, 2),
         .step_rate = random_below(seed, 3) == 0 ? 1000000000 + random_below(seed, 20) * 1000000000 : 0,
     };
+    if (!optimizer_is_by_parameter(holding.optimizer))
+        holding.shard = SHARD_NONE;
+    if (holding.shard > SHARD_OPTIMIZER && profile->lent_count > 0)
+        holding.shard = SHARD_OPTIMIZER;
     if (flushes && holding.optimizer_on_host && holding.shard < SHARD_GRADIENTS && random_below(seed, 2))
         holding.window = 1 + (uint32_t)random_below(seed, 2);
     return holding;
@@ -229,7 +233,7 @@ static void draw(struct drawn *drawn, uint64_t *seed)
         .profile = drawn->profile, .cluster = drawn->cluster, .schedule = way->schedule, .ranks = way->ranks,
         .chunks = 1, .micro_batches = 2 * (1 + (uint32_t)random_below(seed, 2)), .layout.stages = way->stages,
         .layout.replicas = way->replicas[0] ? drawn->replicas : NULL,
-        .holding = draw_holding(seed, generator->weights == WEIGHTS_FLUSH),
+        .holding = draw_holding(seed, drawn->profile, generator->weights == WEIGHTS_FLUSH),
     };
     if (!drawn->request.layout.replicas)
         drawn->request.layout.stages = 0;

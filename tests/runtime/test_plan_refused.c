@@ -26,21 +26,6 @@ static void an_order_that_is_not_the_models_is_refused(void **state)
     device_close(device);
 }
 
-static void states_that_are_not_wholly_on_the_device_are_refused(void **state)
-{
-    (void)state;
-    struct error error = { 0 };
-    struct plan *plan = plan_create(1, &error);
-    struct device *device = device_open("cpu", &error);
-    assert_good(plan && device, error);
-    plan->holding.shard = SHARD_GRADIENTS;
-    const struct weir_layer layer = { .name = "a" };
-    assert_null(pipeline_create(plan, &layer, 1, device, 1, &(struct session_settings){ 0 }, &error));
-    assert_error(error, "the plan shards its gradients over replicas, which is planned but not run; plan without");
-    plan_free(plan);
-    device_close(device);
-}
-
 // A schedule of one rank that updates between micro-batches.
 static void parts_of_a_sequence_meet_the_same_weights(void **state)
 {
@@ -64,7 +49,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_order_that_is_not_the_models_is_refused),
-        cmocka_unit_test(states_that_are_not_wholly_on_the_device_are_refused),
         cmocka_unit_test(parts_of_a_sequence_meet_the_same_weights),
     };
     return cmocka_run_group_tests_name("plan_refused", tests, NULL, NULL);

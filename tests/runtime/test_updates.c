@@ -26,7 +26,7 @@ static struct updates opened(const struct schedule *schedule)
 {
     struct error error = { 0 };
     struct updates updates;
-    assert_good(updates_open(&updates, schedule, &error), error);
+    assert_good(updates_open(&updates, schedule, SHARD_NONE, &error), error);
     return updates;
 }
 
@@ -61,7 +61,7 @@ static void replicas_take_micro_batches_in_turns(void **state)
     struct updates updates = opened(schedule);
     for (uint32_t s = 0; s < 3; s++) {
         const uint32_t r = replicas[s];
-        assert_int_equal(updates.stages[s].copies, r);
+        assert_int_equal(updates.stages[s].sums, r);
         assert_int_equal(updates.stages[s].count, (11 + r - 1) / r);
         for (uint32_t i = 0; i < updates.stages[s].count * r; i++) {
             const struct update_part *part = &updates.stages[s].parts[i];  // update i / r, copy i % r
@@ -143,7 +143,7 @@ static void copies_add_up_one_after_the_other_each_in_its_own_order(void **state
     struct schedule *schedule = read(copies_schedule);
     struct updates updates = opened(schedule);
     for (uint32_t s = 0; s < 2; s++) {
-        assert_int_equal(updates.stages[s].copies, 2);
+        assert_int_equal(updates.stages[s].sums, 2);
         for (uint32_t copy = 0; copy < 2; copy++) {
             assert_int_equal(updates.stages[s].parts[copy].count, 2);
             assert_memory_equal(updates.stages[s].parts[copy].micro_batches, orders[copy], sizeof orders[copy]);
@@ -161,7 +161,7 @@ static void parts_of_a_sequence_are_one_micro_batch(void **state)
     struct updates updates;
     struct schedule *schedule = schedule_generate("seq1f1b", 2, 1, 3, &error);
     assert_good(schedule, error);
-    assert_good(updates_open(&updates, schedule, &error), error);
+    assert_good(updates_open(&updates, schedule, SHARD_NONE, &error), error);
     assert_int_equal(updates.step_count, 1);
     for (uint32_t stage = 0; stage < 2; stage++) {
         assert_int_equal(updates.stages[stage].parts[0].count, 3);
@@ -187,7 +187,7 @@ static void parts_that_go_back_in_turns_have_no_twin(void **state)
         assert_good(schedule_add(schedule, 0, action, &error), error);
     }
     struct updates updates;
-    assert_false(updates_open(&updates, schedule, &error));
+    assert_false(updates_open(&updates, schedule, SHARD_NONE, &error));
     assert_error(error, "stage 0: the parts of a micro-batch's sequences do not go back one behind the other, and there"
                         " is no twin for that order");
     schedule_free(schedule);

@@ -110,7 +110,7 @@ static void replicas_may_be_chosen(void **state)
     struct weir_error error = { 0 };
     struct weir_profile *profile = made_profile(2);
     const struct weir_planning planning = { .cluster = "4 devices, 16MiB, 10GB/s 10us", .schedule = "1f1b",
-                                            .micro_batches = 8, .choose_replicas = true, .optimizer = "adam8bit",
+                                            .micro_batches = 8, .choose_replicas = true, .optimizer = "adam",
                                             .shard = "optimizer" };
     struct weir_plan *plan = weir_partition(profile, &planning, &error);
     assert_good(plan, error);

@@ -1,6 +1,7 @@
 #include "runtime/whereabouts.h"
 
 #include "runtime/channels.h"
+#include "schedules/generators/generate.h"
 #include "tests/test.h"
 
 // Four stages on four ranks, two micro-batches.
@@ -59,6 +60,31 @@ static void who_is_done_is_left_out(void **state)
     schedule_free(schedule);
 }
 
+// Stage 0 is on ranks 0, 1 and 2, which have a share of its weights each.
+static void who_does_an_action_with_others_waits_for_the_one_that_is_late(void **state)
+{
+    (void)state;
+    struct error error = { 0 }, report = { 0 };
+    const uint32_t replicas = 3;
+    const struct generate_request request = { .ranks = 3, .micro_batches = 3, .chunks = 1, .replicas = &replicas,
+                                              .stages = 1 };
+    struct schedule *schedule = schedule_generate_as("1f1b", &request, &error);
+    assert_good(schedule, error);
+    struct whereabouts whereabouts;
+    struct placement *placement = placement_read(schedule, &error);
+    assert_good(placement, error);
+    assert_good(whereabouts_open(&whereabouts, schedule, placement, NULL, NULL, &error), error);
+    whereabouts_wait(&whereabouts, 0, action_of(0, ACTION_F, 0));
+    whereabouts_wait(&whereabouts, 1, action_of(0, ACTION_F, 1));
+    whereabouts_act(&whereabouts, 2, action_of(0, ACTION_B, 2));
+    whereabouts_report(&whereabouts, &report);
+    assert_error(report, "rank 0 waits at 0F0 for rank 2, which has some of what stage 0 shares; rank 1 waits at 0F1 for"
+                         " rank 2, which has some of what stage 0 shares; rank 2 is at 0B2");
+    whereabouts_close(&whereabouts);
+    placement_free(placement);
+    schedule_free(schedule);
+}
+
 static void both_ends_of_a_message_name_the_same_channel(void **state)
 {
     (void)state;
@@ -84,6 +110,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(those_who_wait_for_each_other_stand_together),
         cmocka_unit_test(who_is_done_is_left_out),
+        cmocka_unit_test(who_does_an_action_with_others_waits_for_the_one_that_is_late),
         cmocka_unit_test(both_ends_of_a_message_name_the_same_channel),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -114,8 +114,8 @@ static struct time_row time_rows[] = {
     { "sharded states gather weights", { ADAMW, .shard = SHARD_OPTIMIZER }, 4, 0, 0, 0, 0, 3172, 4096, 4096, 2048, 0 },
     { "sharded gradients leave after each backward", { ADAMW, .shard = SHARD_GRADIENTS }, 4,
       0, 3172, 0, 3172, 3172, 4096, 1024 + 3072, 2048, 0 },
-    { "sharded weights come for F and B", { ADAMW, .shard = SHARD_WEIGHTS }, 4,
-      3172, 6344, 3172, 3172, 0, 1024 + 3072, 1024 + 3072, 2048, 0 },
+    { "sharded weights come for F, B, I and W", { ADAMW, .shard = SHARD_WEIGHTS }, 4,
+      3172, 6344, 3172, 6344, 0, 1024 + 3072, 1024 + 3072, 2048, 0 },
     { "sharding alone does nothing", { ADAMW, .shard = SHARD_WEIGHTS }, 1, 0, 0, 0, 0, 0, 4096, 4096, 8192, 0 },
     // 4096 bytes there and back.
     { "an update on the host", { ADAMW, .optimizer_on_host = true }, 1, 0, 0, 0, 0, 16384, 4096, 4096, 0, 16384 },
@@ -248,6 +248,9 @@ static struct bad_row bad_rows[] = {
     { "a window of what others have", { .window = 1, .optimizer_on_host = true, .shard = SHARD_WEIGHTS }, "fp32", HOST,
       true, "a window of layers leaves weights and gradients on the host, and sharded weights leave them on other"
             " replicas; use one of the two" },
+    { "shares of what is updated by tensors", { .optimizer = OPTIMIZER_LAMB, .shard = SHARD_OPTIMIZER }, "fp32", HOST,
+      true, "optimizer lamb updates whole tensors, or blocks of them, and replicas would have any share of these; do not"
+            " share its state, or take sgd, momentum, adam or adamw" },
     { "a window of several versions", { .window = 1, .optimizer_on_host = true }, "fp32", HOST, false,
       "a window of layers: an asynchronous schedule needs several versions of the weights at hand; use a schedule that"
       " flushes" },
@@ -278,6 +281,26 @@ static void is_refused(void **state)
     profile_free(profile);
 }
 
+static void shares_of_what_another_layer_reads_are_refused(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    const struct small_layer layers[] = { { .forward = 1, .backward = 1, .parameters = 1 }, { .forward = 1, .backward = 1 } };
+    struct profile *profile = small_chain(layers, 2);
+    struct cluster *cluster = cluster_load(HOST, &error);
+    assert_good(cluster, error);
+    profile->lent = calloc(1, sizeof profile->lent[0]);
+    profile->lent[0] = (struct edge){ 0, 1 };
+    profile->lent_count = 1;
+    for (enum shard shard = SHARD_NONE; shard <= SHARD_OPTIMIZER; shard++)
+        assert_good(holding_check(&(struct holding){ .shard = shard }, profile, cluster, true, &error), error);
+    assert_false(holding_check(&(struct holding){ .shard = SHARD_GRADIENTS }, profile, cluster, true, &error));
+    assert_error(error, "sharded gradients: layer l1 reads the parameters of layer l0, and a replica has room for those of"
+                        " one layer at a time; share the optimizer's state alone");
+    cluster_free(cluster);
+    profile_free(profile);
+}
+
 static struct bad_row unrunnable_rows[] = {
     { "a run in bf16 without fp32 weights", { .optimizer = OPTIMIZER_ADAMW }, "bf16", NULL, true,
       "the plan's optimizer is adamw, and training in bf16 takes weights in fp32 beside those in bf16: plan with"
@@ -288,8 +311,6 @@ static struct bad_row unrunnable_rows[] = {
     { "a run in fp32 with weights in bf16", { .optimizer = OPTIMIZER_SGD_MASTER }, "fp32", NULL, true,
       "the plan's optimizer is sgd-master, for weights in bf16, and the device computes in fp32: name a device such as"
       " cpu:bf16, or plan without -master" },
-    { "a run of sharded states", { .shard = SHARD_GRADIENTS }, "fp32", NULL, true,
-      "the plan shards its gradients over replicas, which is planned but not run; plan without" },
 };
 
 static void is_not_run(void **state)
@@ -341,10 +362,11 @@ static void what_is_plain_is_run(void **state)
 
 int main(void)
 {
-    enum { SINGLE = 6 };
+    enum { SINGLE = 7 };
     struct CMUnitTest tests[SINGLE + COUNT(state_rows) + COUNT(zero_rows) + COUNT(time_rows) + COUNT(reduce_rows)
                             + COUNT(bad_rows) + COUNT(unrunnable_rows)] = {
         cmocka_unit_test(sharing_states_alone_takes_as_long_as_adding_up),
+        cmocka_unit_test(shares_of_what_another_layer_reads_are_refused),
         cmocka_unit_test(what_goes_to_the_host_has_one_slot_on_the_device),
         cmocka_unit_test(a_segment_keeps_the_weights_it_fetched),
         cmocka_unit_test(what_is_plain_is_run),
