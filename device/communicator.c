@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "device/maker.h"
+#include "device/recording.h"
 
 bool device_communication(const struct device *device, struct communication *communication, struct error *error)
 {
@@ -60,8 +60,11 @@ bool communicator_register(struct communicator *communicator, void *memory, uint
 void communicator_exchange(struct communicator *communicator, struct queue *queue, const struct message_end *ends,
                            size_t count)
 {
-    if (count > 0 && queue_is_well(queue))
-        communicator->device->communicators->exchange(communicator, queue, ends, count);
+    if (count == 0 || !queue_is_well(queue))
+        return;
+    if (queue->recorded)
+        recorded_cut(queue, &cut_exchange);
+    communicator->device->communicators->exchange(communicator, queue, ends, count);
 }
 
 bool communicator_abort(struct communicator *communicator, uint64_t limit_ns)

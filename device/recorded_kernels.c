@@ -205,6 +205,6 @@ static bool same_moving(const void *one, const void *other)
 const struct call call_zero = { give_zero, same_moving, never_varies, sizeof(struct moving) };
 const struct call call_copy = { give_copy, same_moving, never_varies, sizeof(struct moving) };
 
-// What differs from pass to pass by its nature: host memory, events, functions of the host.
+// What differs from pass to pass by its nature: host memory, events, functions of the host, other ranks.
 const struct call cut_upload = { 0 }, cut_download = { 0 }, cut_transfer = { 0 }, cut_call = { 0 },
-                  cut_event = { 0 }, cut_wait_event = { 0 }, cut_wait = { 0 };
+                  cut_event = { 0 }, cut_wait_event = { 0 }, cut_wait = { 0 }, cut_exchange = { 0 };

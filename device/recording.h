@@ -36,7 +36,8 @@ void recorded_meet(struct queue *queue, const struct call *call, const void *arg
 void recorded_cut(struct queue *queue, const struct call *cut);
 
 extern const struct call call_zero, call_copy;                                            // of struct moving
-extern const struct call cut_upload, cut_download, cut_transfer, cut_call, cut_event, cut_wait_event, cut_wait;
+extern const struct call cut_upload, cut_download, cut_transfer, cut_call, cut_event, cut_wait_event, cut_wait,
+    cut_exchange;
 extern const struct kernel_functions recorded_kernels;
 
 struct moving {

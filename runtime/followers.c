@@ -99,7 +99,7 @@ static void put(struct followers *followers, const struct followers_request *req
 {
     const struct plan *plan = request->plan;
     const struct plan_stage *stage = &plan->stages[s];
-    const struct weir_layer *given = &request->layers[0][l];
+    const struct weir_layer *given = &request->whole[l];
     const uint32_t group = plan_stage_group(stage);
     struct weir_layer *layer = &followers->layers[member * request->layer_count + l];
     struct handing *handing = &followers->handings[member * request->layer_count + l];
@@ -115,7 +115,7 @@ static void put(struct followers *followers, const struct followers_request *req
         .at = { .place = request->first_place + 2 * (uint32_t)s * request->copies,
                 .members = 1 + request->members - group, .member = is_own ? 0 : 1 + member - group },
         .output_bytes = is_last ? given->output_bytes : 0,
-        .gradient_bytes = is_first && l > 0 ? request->layers[0][l - 1].output_bytes : 0,
+        .gradient_bytes = is_first && l > 0 ? request->whole[l - 1].output_bytes : 0,
     };
     if (is_own)
         wrap(layer);
@@ -133,7 +133,7 @@ static size_t stage_with(const struct plan *plan, size_t layer)
 static bool ties_hold(const struct followers_request *request, struct error *error)
 {
     const struct plan *plan = request->plan;
-    const struct weir_layer *layers = request->layers[0];
+    const struct weir_layer *layers = request->whole;
     for (size_t l = 0; l < request->layer_count; l++) {
         if (!layers[l].tied)
             continue;
@@ -164,7 +164,7 @@ struct followers *followers_create(const struct followers_request *request, stru
         return NULL;
     }
     for (uint32_t m = 0; m < request->members; m++)
-        for (size_t s = 0; s < plan->stage_count; s++)
+        for (size_t s = 0; request->layers[m] && s < plan->stage_count; s++)
             for (uint32_t l = plan->stages[s].first; l < plan->stages[s].end; l++)
                 put(followers, request, s, l, m);
     return followers;

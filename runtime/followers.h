@@ -17,7 +17,9 @@ struct followers;
 
 struct followers_request {
     const struct plan *plan;
-    const struct weir_layer *const *layers;  // by member; of a stage that it does not have they are not called
+    // By member, NULL of those elsewhere; of a stage that a member does not have they are not called.
+    const struct weir_layer *const *layers;
+    const struct weir_layer *whole;  // of one of them
     uint32_t members;
     size_t layer_count;
     struct shard_meeting *meeting;  // with followers_places() more places, from `first_place` on

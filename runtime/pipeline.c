@@ -7,6 +7,7 @@
 #include "common/number.h"
 #include "partitioner/evaluate/belonging.h"
 #include "runtime/layer_inputs.h"
+#include "runtime/pipeline_shards.h"
 #include "schedules/check.h"
 
 // The layer of the model at a place of the plan.
@@ -252,17 +253,12 @@ uint32_t pipeline_copies(const struct pipeline *pipeline, uint32_t layer)
     return copies;
 }
 
-static bool is_split(const struct pipeline *pipeline, uint32_t layer)
-{
-    return pipeline->shards && pipeline->shards->whole_bytes(pipeline->shards->self, layer) > 0;
-}
-
 bool pipeline_read_parameters(const struct pipeline *pipeline, uint32_t layer, uint32_t copy, uint64_t bytes,
                               void *host, struct error *error)
 {
     uint64_t offset;
-    if (is_split(pipeline, layer))
-        return pipeline_read_part(pipeline, layer, 0, host, error);
+    if (pipeline->shards)
+        return shards_read_parameters(pipeline, layer, copy, host, error);
     const uint32_t stage = stage_with(pipeline, layer, &copy, &offset);
     return session_read_weights(pipeline->session, stage, copy, offset, bytes, host, error);
 }
@@ -307,7 +303,7 @@ uint64_t pipeline_part_bytes(const struct pipeline *pipeline, uint32_t layer, ui
         const struct stage_part *of = part_of(pipeline, layer, stage_with(pipeline, layer, &copy, &offset));
         return of->state_end - of->state;
     }
-    const uint64_t count = is_split(pipeline, layer)
+    const uint64_t count = pipeline->shards
                              ? pipeline->shards->whole_bytes(pipeline->shards->self, layer) / pipeline->number_bytes
                              : number_count(pipeline, layer);
     return count * number_bytes(pipeline, part);
@@ -326,15 +322,26 @@ static struct state_span span_of(const struct pipeline *pipeline, uint32_t layer
                                 .count = number_count(pipeline, layer) };
 }
 
-bool pipeline_has_first(const struct pipeline *pipeline, uint32_t layer)
+bool pipeline_has_copy(const struct pipeline *pipeline, uint32_t layer, uint32_t copy)
 {
     uint64_t offset;
-    uint32_t copy = 0;
     const uint32_t stage = stage_with(pipeline, layer, &copy, &offset);
     return session_has(pipeline->session, stage, copy);
 }
 
-bool pipeline_is_shared(const struct pipeline *pipeline, uint32_t layer, uint32_t part)
+uint32_t pipeline_rank_of(const struct pipeline *pipeline, uint32_t layer, uint32_t copy)
+{
+    uint64_t offset;
+    const uint32_t stage = stage_with(pipeline, layer, &copy, &offset);
+    return session_rank_of(pipeline->session, stage, copy);
+}
+
+bool pipeline_has_first(const struct pipeline *pipeline, uint32_t layer)
+{
+    return pipeline_has_copy(pipeline, layer, 0) && (!pipeline->shards || pipeline->shards->of[0] == pipeline);
+}
+
+bool pipeline_own_is_shared(const struct pipeline *pipeline, uint32_t layer, uint32_t part)
 {
     uint64_t offset;
     uint32_t copy = 0;
@@ -342,48 +349,47 @@ bool pipeline_is_shared(const struct pipeline *pipeline, uint32_t layer, uint32_
     return session_is_shared(pipeline->session, stage, part);
 }
 
-static bool read_own_part(const struct pipeline *pipeline, uint32_t layer, uint32_t part, void *host,
-                          struct error *error)
+bool pipeline_is_shared(const struct pipeline *pipeline, uint32_t layer, uint32_t part)
+{
+    return pipeline_own_is_shared(pipeline, layer, part)
+        || (pipeline->shards && shards_are_apart(pipeline->shards, layer));
+}
+
+bool pipeline_read_own(const struct pipeline *pipeline, uint32_t layer, uint32_t part, uint32_t copy, void *host,
+                       struct error *error)
 {
     uint64_t offset;
-    uint32_t copy = 0;
     const uint32_t stage = stage_with(pipeline, layer, &copy, &offset);
     const struct state_span span = span_of(pipeline, layer, part, stage, offset);
     return session_read_state(pipeline->session, &span, copy, host, error);
 }
 
-// What lies between tensors is zero.
 bool pipeline_read_part(const struct pipeline *pipeline, uint32_t layer, uint32_t part, void *host,
                         struct error *error)
 {
-    const struct pipeline_shards *shards = pipeline->shards;
-    if (!is_split(pipeline, layer))
-        return read_own_part(pipeline, layer, part, host, error);
-    void *own = malloc(number_count(pipeline, layer) * number_bytes(pipeline, part) + 1);
-    bool good = own || error_no_memory(error, "the shards of a layer");
-    memset(host, 0, pipeline_part_bytes(pipeline, layer, part));
-    for (uint32_t m = 0; good && m < shards->members(shards->self, layer); m++) {
-        good = read_own_part(shards->of[m], layer, part, own, error);
-        if (good)
-            shards->join(shards->self, layer, m, number_bytes(pipeline, part), own, host);
-    }
-    free(own);
-    return good;
+    return pipeline->shards ? shards_read_part(pipeline, layer, part, host, error)
+                            : pipeline_read_own(pipeline, layer, part, 0, host, error);
+}
+
+static bool has_any(const struct pipeline *pipeline, uint32_t layer)
+{
+    for (uint32_t copy = 0; copy < pipeline_copies(pipeline, layer); copy++)
+        if (pipeline_has_copy(pipeline, layer, copy))
+            return true;
+    return false;
 }
 
 bool pipeline_has_any(const struct pipeline *pipeline, uint32_t layer)
 {
-    uint64_t offset;
-    for (uint32_t stage = 0; stage < pipeline->plan->stage_count; stage++)
-        for (uint32_t copy = 0; copy < session_copies(pipeline->session, stage); copy++)
-            if (chain_find_parameters(pipeline->chains[stage], layer_at(pipeline, layer), &offset)
-                && session_has(pipeline->session, stage, copy))
-                return true;
-    return false;
+    const struct pipeline_shards *shards = pipeline->shards;
+    bool has = !shards && has_any(pipeline, layer);
+    for (uint32_t m = 0; shards && m < shards->members(shards->self, layer); m++)
+        has = has || (shards->of[m] && has_any(shards->of[m], layer));
+    return has;
 }
 
-static bool write_own_part(const struct pipeline *pipeline, uint32_t layer, uint32_t part, const void *host,
-                           struct error *error)
+bool pipeline_write_own(const struct pipeline *pipeline, uint32_t layer, uint32_t part, const void *host,
+                        struct error *error)
 {
     uint64_t offset;
     bool good = true;
@@ -399,19 +405,8 @@ static bool write_own_part(const struct pipeline *pipeline, uint32_t layer, uint
 bool pipeline_write_part(const struct pipeline *pipeline, uint32_t layer, uint32_t part, const void *host,
                          struct error *error)
 {
-    const struct pipeline_shards *shards = pipeline->shards;
-    const bool splits = is_split(pipeline, layer);
-    if (!shards)
-        return write_own_part(pipeline, layer, part, host, error);
-    void *own = calloc(1, number_count(pipeline, layer) * number_bytes(pipeline, part) + 1);
-    bool good = own || error_no_memory(error, "the shards of a layer");
-    for (uint32_t m = 0; good && m < shards->members(shards->self, layer); m++) {
-        if (splits)
-            shards->cut(shards->self, layer, m, number_bytes(pipeline, part), own, host);
-        good = write_own_part(shards->of[m], layer, part, splits ? own : host, error);
-    }
-    free(own);
-    return good;
+    return pipeline->shards ? shards_write_part(pipeline, layer, part, host, error)
+                            : pipeline_write_own(pipeline, layer, part, host, error);
 }
 
 uint64_t pipeline_updates(const struct pipeline *pipeline, uint32_t layer)
@@ -430,8 +425,9 @@ bool pipeline_go_on(const struct pipeline *pipeline, uint64_t steps, const uint6
     for (size_t s = 0; s < plan->stage_count; s++)
         for (uint32_t l = plan->stages[s].first; l < plan->stages[s].end; l++)
             most[s] = max_u64(most[s], updates[layer_of(plan, l)]);
-    for (uint32_t m = 0; pipeline->shards && m < pipeline->shards->count; m++)
-        session_go_on(pipeline->shards->of[m]->session, steps, most);
+    for (uint32_t m = 0; pipeline->shards && m < pipeline->shards->seats->members; m++)
+        if (pipeline->shards->of[m])
+            session_go_on(pipeline->shards->of[m]->session, steps, most);
     if (!pipeline->shards)
         session_go_on(pipeline->session, steps, most);
     free(most);

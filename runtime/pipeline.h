@@ -6,15 +6,18 @@
 #include "partitioner/plan/plan.h"
 #include "runtime/chain.h"
 #include "runtime/run.h"
+#include "runtime/seats.h"
 
 // Pipelines side by side whose layers are shards (shard_pipelines.h), and how those make up a layer: what is read of
-// the first pipeline, and written to it, is then of whole layers.
+// the first pipeline, and written to it, is then of whole layers (pipeline_shards.h).
 struct pipeline_shards {
-    struct pipeline *const *of;  // by member
-    uint32_t count;
+    struct pipeline *const *of;  // by member; NULL of those elsewhere
+    const struct seats *seats;
     void *self;
-    uint32_t (*members)(void *self, uint32_t layer);      // that have it
-    uint64_t (*whole_bytes)(void *self, uint32_t layer);  // of its parameters; 0: it is not split
+    uint32_t (*members)(void *self, uint32_t layer);      // that have it, or a shard of it:
+    bool (*is_split)(void *self, uint32_t layer);
+    uint64_t (*whole_bytes)(void *self, uint32_t layer);  // of its parameters,
+    uint64_t (*own_bytes)(void *self, uint32_t layer);    // and of a member's
     // Between a shard and the layer, of numbers of so many bytes for each parameter.
     void (*cut)(void *self, uint32_t layer, uint32_t member, uint64_t number_bytes, void *own, const void *whole);
     void (*join)(void *self, uint32_t layer, uint32_t member, uint64_t number_bytes, const void *own, void *whole);
@@ -63,8 +66,8 @@ uint32_t pipeline_parts(const struct pipeline *pipeline);  // 1 and more
 uint64_t pipeline_part_bytes(const struct pipeline *pipeline, uint32_t layer, uint32_t part);
 // Whether the first copy is on a rank of this process, and then into host memory; whether any is, and then to all here.
 bool pipeline_has_first(const struct pipeline *pipeline, uint32_t layer);
-// What replicas share of a part is with several ranks: all read it then, in the same order, those who have no use of it
-// with NULL.
+// What replicas share of a part is with several ranks, as are shards with a device each: all read it then, in the same
+// order, those who have no use of it with NULL.
 bool pipeline_is_shared(const struct pipeline *pipeline, uint32_t layer, uint32_t part);
 bool pipeline_read_part(const struct pipeline *pipeline, uint32_t layer, uint32_t part, void *host,
                         struct error *error);

@@ -17,6 +17,7 @@ struct process_group {
     void *self;
     uint32_t rank, ranks;      // this one, of so many
     _Atomic uint64_t *board;   // a word by rank: this one writes its own, and sees what the others wrote, a little old
+    const uint32_t *board_at;  // where on it the word of each rank is; NULL: at its number
     // Each rank brings `bytes` and gets those of all, by rank.
     bool (*all_gather)(void *self, const void *own, uint64_t bytes, void *all, struct error *error);
     // What one rank has, all have.

@@ -105,7 +105,7 @@ static void do_command(struct worker *worker, enum command command)
     if (command == COMMAND_RUN) {
         const bool good = interpreter_run(worker->interpreter, session->steps, &worker->error);
         if (!good && session->settings.shards)
-            shard_meeting_abandon(session->settings.shards, &worker->error);
+            shard_meeting_abandon(session->settings.shards, session->settings.member, &worker->error);
         if (session->threads)
             threads_leave(session->threads, worker->rank);
     }
@@ -223,7 +223,7 @@ static bool open_shared(struct session *session, const struct session_settings *
         || !weight_plan_open(&session->weight_plan, schedule, session->placement, error)
         || !meetings_open(&session->meetings, schedule, session->placement, session->stages[0].shard, error)
         || !whereabouts_open(&session->whereabouts, schedule, session->placement, &session->ties,
-                             settings->group ? settings->group->board : NULL, error)
+                             settings->group, error)
         || !recorder_open(&session->recorder, schedule, session->device, error))
         return false;
     weight_plan_keep_for_absent(&session->weight_plan, &session->meetings);
@@ -603,6 +603,11 @@ uint32_t session_copies(const struct session *session, uint32_t stage)
 bool session_has(const struct session *session, uint32_t stage, uint32_t copy)
 {
     return is_here(session, placement_rank(session->placement, stage, copy));
+}
+
+uint32_t session_rank_of(const struct session *session, uint32_t stage, uint32_t copy)
+{
+    return placement_rank(session->placement, stage, copy);
 }
 
 bool session_is_shared(const struct session *session, uint32_t stage, uint32_t part)

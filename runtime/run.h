@@ -104,6 +104,7 @@ bool session_has(const struct session *session, uint32_t stage, uint32_t copy);
 // Whether a part is shared out to the copies (shares.h). Each has some of it then, and all ranks read it together, in
 // the same order, those who have no use of it into NULL.
 bool session_is_shared(const struct session *session, uint32_t stage, uint32_t part);
+uint32_t session_rank_of(const struct session *session, uint32_t stage, uint32_t copy);
 // Of such a copy, between steps; and to all copies of this process.
 bool session_read_state(struct session *session, const struct state_span *span, uint32_t copy, void *host,
                         struct error *error);

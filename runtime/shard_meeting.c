@@ -7,9 +7,9 @@
 
 #include "common/clock.h"
 #include "common/number.h"
+#include "runtime/shard_wire.h"
 
 static const uint64_t usual_deadline_ns = 600u * (uint64_t)1000000000;
-enum { SHARE_MULTIPLE = 64 };  // elements: shares begin where lines of a cache do
 
 struct guest {  // a member at a place
     void *data;
@@ -32,6 +32,7 @@ struct shard_meeting {
     pthread_mutex_t lock;
     struct error failure;
     struct place *places;
+    struct shard_wire *wire;  // NULL: all are here
 };
 
 // --- making ----------------------------------------------------------------------------
@@ -92,8 +93,14 @@ void shard_meeting_free(struct shard_meeting *meeting)
         pthread_cond_destroy(&place->changed);
     }
     pthread_mutex_destroy(&meeting->lock);
+    shard_wire_free(meeting->wire);
     free(meeting->places);
     free(meeting);
+}
+
+void shard_meeting_take_wire(struct shard_meeting *meeting, struct shard_wire *wire)
+{
+    meeting->wire = wire;
 }
 
 // --- failing -----------------------------------------------------------------------------
@@ -112,11 +119,18 @@ static bool has_failed(const struct shard_meeting *meeting)
     return meeting->failure.kind != ERROR_NONE;
 }
 
-void shard_meeting_abandon(struct shard_meeting *meeting, const struct error *reason)
+static void fail_for(struct shard_meeting *meeting, const struct error *reason)
 {
     pthread_mutex_lock(&meeting->lock);
     fail(meeting, reason);
     pthread_mutex_unlock(&meeting->lock);
+}
+
+void shard_meeting_abandon(struct shard_meeting *meeting, uint32_t member, const struct error *reason)
+{
+    fail_for(meeting, reason);
+    if (meeting->wire && shard_wire_member(meeting->wire) == member)
+        shard_wire_abort(meeting->wire);
 }
 
 bool shard_meeting_is_well(struct shard_meeting *meeting, struct error *error)
@@ -192,18 +206,13 @@ static bool agrees(struct shard_meeting *meeting, const struct attendance *at)
             continue;
         error_set_kind(&reason, ERROR_MACHINE, "device %u of a group brings %zu numbers to a sum, device 0 %zu", m,
                        guests[m].count, guests[0].count);
-        shard_meeting_abandon(meeting, &reason);
+        fail_for(meeting, &reason);
         return false;
     }
     return true;
 }
 
 // --- what they meet for ------------------------------------------------------------------
-
-static size_t share_begin(size_t count, uint32_t share, uint32_t shares)
-{
-    return share == shares ? count : count / SHARE_MULTIPLE * share / shares * SHARE_MULTIPLE;
-}
 
 static void add_share(const struct shard_meeting *meeting, const struct attendance *at, struct queue *queue)
 {
@@ -268,10 +277,22 @@ static void attend(struct shard_meeting *meeting, const struct attendance *at, s
         queue_fail(queue, error.text);
 }
 
+static void sum_by_wire(struct shard_meeting *meeting, struct queue *queue, struct values *part, size_t count)
+{
+    struct error error = { 0 };
+    if (shard_meeting_is_well(meeting, &error) && shard_wire_sum(meeting->wire, queue, part, count, &error))
+        return;
+    fail_for(meeting, &error);
+    queue_fail(queue, error.text);
+}
+
 void shard_meeting_sum(struct shard_meeting *meeting, const struct attendance *at, struct queue *queue,
                        struct values *part, size_t count)
 {
-    attend(meeting, at, queue, part, count, add_share);
+    if (meeting->wire)
+        sum_by_wire(meeting, queue, part, count);
+    else
+        attend(meeting, at, queue, part, count, add_share);
 }
 
 void shard_meeting_hand_over(struct shard_meeting *meeting, const struct attendance *at, struct queue *queue,

@@ -1,5 +1,6 @@
 // Sums over the members of a group of devices that a stage is split over, and data that a smaller group hands over to a
-// larger one, where the members are threads of one process and their memory is on one device.
+// larger one, where the members are threads of one process and their memory is on one device. Sums of members with a
+// device each go over a wire (shard_wire.h); those who hand over are on one device then, too.
 //
 //     host of member 0    part 0 there -+-             -+- first share  added and copied -+-               -+- go on
 //     host of member 1    part 1 there -+- all are here -+- second share added and copied -+- all are given -+- go on
@@ -23,6 +24,10 @@ struct shard_meeting *shard_meeting_create(struct device *device, uint32_t membe
                                            uint64_t deadline_ns, struct error *error);
 void shard_meeting_free(struct shard_meeting *meeting);
 
+// From now on sums are over a wire, which the meeting takes; NULL: nothing changes.
+struct shard_wire;
+void shard_meeting_take_wire(struct shard_meeting *meeting, struct shard_wire *wire);
+
 // Who meets at a place: the first so many members, this one of them; or, where one hands over what it has, these are
 // counted from that one.
 struct attendance {
@@ -40,6 +45,7 @@ void shard_meeting_hand_over(struct shard_meeting *meeting, const struct attenda
 // False with the first failure; the second for the functions of layers.
 bool shard_meeting_is_well(struct shard_meeting *meeting, struct error *error);
 bool shard_meeting_lets_on(struct shard_meeting *meeting, struct weir_error *error);
-void shard_meeting_abandon(struct shard_meeting *meeting, const struct error *reason);
+// By the thread of a member, which has failed.
+void shard_meeting_abandon(struct shard_meeting *meeting, uint32_t member, const struct error *reason);
 
 #endif

@@ -3,42 +3,144 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-uint32_t plan_members(const struct plan *plan)
+// --- all members here, in a thread each ---------------------------------------------------
+
+struct doing {
+    struct shard_pipelines *pipelines;
+    uint32_t member;
+    bool (*work)(struct shard_pipelines *pipelines, uint32_t member, void *self, struct error *error);
+    void *self;
+    pthread_t thread;
+    bool has_thread, good;
+    struct error error;
+};
+
+static bool is_here(const struct shard_pipelines *pipelines, uint32_t member)
 {
-    uint32_t members = 1;
-    for (size_t s = 0; s < plan->stage_count; s++)
-        if (plan_stage_group(&plan->stages[s]) > members)
-            members = plan_stage_group(&plan->stages[s]);
-    return members;
+    return seats_have(pipelines->seats, member);
 }
 
-struct shard_pipelines *shard_pipelines_create(const struct plan *plan, const struct weir_layer *const *layers,
-                                               uint32_t members, size_t layer_count, struct device *device,
-                                               uint32_t runs, const struct session_settings *settings,
-                                               struct error *error)
+static uint32_t first_here(const struct shard_pipelines *pipelines)
 {
+    uint32_t member = 0;
+    while (!is_here(pipelines, member))
+        member++;
+    return member;
+}
+
+// Who waits for a member that has failed waits no longer.
+static void leave(const struct doing *doing)
+{
+    const struct shard_pipelines *pipelines = doing->pipelines;
+    if (pipelines->meeting)
+        shard_meeting_abandon(pipelines->meeting, doing->member, &doing->error);
+    if (pipelines->groups) {
+        const struct process_group *group = member_groups_of(pipelines->groups, doing->member);
+        group->abandon(group->self, &doing->error);
+    }
+}
+
+static void *do_one(void *argument)
+{
+    struct doing *doing = argument;
+    doing->good = doing->work(doing->pipelines, doing->member, doing->self, &doing->error);
+    if (!doing->good)
+        leave(doing);
+    return NULL;
+}
+
+static void start(struct doing *doing)
+{
+    doing->has_thread = pthread_create(&doing->thread, NULL, do_one, doing) == 0;
+    if (doing->has_thread)
+        return;
+    error_set_kind(&doing->error, ERROR_MACHINE, "member %u of the groups: no thread could be started", doing->member);
+    leave(doing);
+}
+
+// The first failure that some member was told of.
+static bool judge(const struct shard_pipelines *pipelines, const struct doing *all, struct error *error)
+{
+    bool good = !pipelines->meeting || shard_meeting_is_well(pipelines->meeting, error);
+    for (uint32_t m = 0; m < pipelines->count; m++)
+        if (is_here(pipelines, m) && !all[m].good)
+            good = error_set_kind(error, all[m].error.kind, "%s", all[m].error.text);  // the first stays
+    return good;
+}
+
+static bool do_all(struct shard_pipelines *pipelines,
+                   bool (*work)(struct shard_pipelines *pipelines, uint32_t member, void *self, struct error *error),
+                   void *self, struct error *error)
+{
+    const uint32_t first = first_here(pipelines);
+    struct doing *all = calloc(pipelines->count, sizeof *all);
+    if (!all)
+        return error_no_memory(error, "the members of groups");
+    for (uint32_t m = 0; m < pipelines->count; m++)
+        all[m] = (struct doing){ .pipelines = pipelines, .member = m, .work = work, .self = self };
+    for (uint32_t m = first + 1; m < pipelines->count; m++)
+        if (is_here(pipelines, m))
+            start(&all[m]);
+    do_one(&all[first]);
+    for (uint32_t m = first + 1; m < pipelines->count; m++)
+        if (all[m].has_thread)
+            pthread_join(all[m].thread, NULL);
+    const bool good = judge(pipelines, all, error);
+    free(all);
+    return good;
+}
+
+// --- making --------------------------------------------------------------------------------
+
+static struct session_settings settings_of(const struct shard_pipelines *pipelines, uint32_t member,
+                                           const struct shard_request *request)
+{
+    struct session_settings own = *request->settings;
+    own.member = member;
+    own.first_core += member * request->plan->ranks;
+    own.never_warms_up |= pipelines->count > 1;  // none adds up before all are there
+    if (pipelines->groups)
+        own.group = member_groups_of(pipelines->groups, member);
+    if (member == first_here(pipelines))
+        return own;
+    own.opened = NULL;
+    own.failed = NULL;
+    return own;
+}
+
+static bool make_one(struct shard_pipelines *pipelines, uint32_t member, void *self, struct error *error)
+{
+    const struct shard_request *request = self;
+    const struct session_settings own = settings_of(pipelines, member, request);
+    pipelines->of[member] = request->schedule
+        ? pipeline_create_on(request->schedule, request->plan, request->layers[member], request->layer_count,
+                             request->device, &own, error)
+        : pipeline_create(request->plan, request->layers[member], request->layer_count, request->device,
+                          request->runs, &own, error);
+    return pipelines->of[member] != NULL;
+}
+
+static bool open_groups(struct shard_pipelines *pipelines, struct error *error)
+{
+    if (!pipelines->seats->group || pipelines->count == 1)
+        return true;
+    pipelines->groups = member_groups_create(pipelines->seats, error);
+    return pipelines->groups != NULL;
+}
+
+struct shard_pipelines *shard_pipelines_create(const struct shard_request *request, struct error *error)
+{
+    const uint32_t members = request->seats->members;
     struct shard_pipelines *pipelines = calloc(1, sizeof *pipelines);
-    struct pipeline **of = calloc(members, sizeof(struct pipeline *));
-    if (!pipelines || !of) {
-        free(pipelines);
-        free(of);
-        error_no_memory(error, "the pipelines of a plan");
-        return NULL;
-    }
-    *pipelines = (struct shard_pipelines){ .count = members, .of = of, .meeting = settings->shards };
-    struct session_settings own = *settings;
-    own.never_warms_up |= members > 1;  // they are made one after the other, and cannot add up yet
-    bool good = true;
-    for (uint32_t m = 0; good && m < members; m++) {
-        of[m] = pipeline_create(plan, layers[m], layer_count, device, runs, &own, error);
-        good = of[m] != NULL;
-        own.first_core += plan->ranks;
-        own.member++;
-        own.opened = NULL;
-        own.failed = NULL;
-    }
-    if (good)
+    if (pipelines)
+        *pipelines = (struct shard_pipelines){ .count = members, .seats = request->seats,
+                                               .meeting = request->settings->shards,
+                                               .of = calloc(members, sizeof(struct pipeline *)) };
+    const bool good = (pipelines && pipelines->of) || error_no_memory(error, "the pipelines of a plan");
+    if (good && open_groups(pipelines, error) && do_all(pipelines, make_one, (void *)(uintptr_t)request, error)) {
+        pipelines->first = pipelines->of[first_here(pipelines)];
         return pipelines;
+    }
     shard_pipelines_free(pipelines);
     return NULL;
 }
@@ -47,8 +149,9 @@ void shard_pipelines_free(struct shard_pipelines *pipelines)
 {
     if (!pipelines)
         return;
-    for (uint32_t m = 0; m < pipelines->count; m++)
+    for (uint32_t m = 0; pipelines->of && m < pipelines->count; m++)
         pipeline_free(pipelines->of[m]);
+    member_groups_free(pipelines->groups);
     free(pipelines->of);
     free(pipelines);
 }
@@ -56,62 +159,39 @@ void shard_pipelines_free(struct shard_pipelines *pipelines)
 void shard_pipelines_join(struct shard_pipelines *pipelines, struct pipeline_shards *shards)
 {
     shards->of = pipelines->of;
-    shards->count = pipelines->count;
-    pipelines->of[0]->shards = shards;
+    pipelines->first->shards = shards;
 }
 
-struct stepping {  // a member
-    struct session *session;
-    struct shard_meeting *meeting;
-    pthread_t thread;
-    bool has_thread, good;
-    struct error error;
-};
+// --- what all do ---------------------------------------------------------------------------
 
-static void *step_member(void *argument)
+static bool step_one(struct shard_pipelines *pipelines, uint32_t member, void *self, struct error *error)
 {
-    struct stepping *stepping = argument;
-    stepping->good = session_step(stepping->session, &stepping->error);
-    return NULL;
-}
-
-static void start(struct stepping *stepping, uint32_t member)
-{
-    stepping->has_thread = pthread_create(&stepping->thread, NULL, step_member, stepping) == 0;
-    if (stepping->has_thread)
-        return;
-    error_set_kind(&stepping->error, ERROR_MACHINE, "member %u of the groups: no thread could be started", member);
-    shard_meeting_abandon(stepping->meeting, &stepping->error);
+    (void)self;
+    return session_step(pipelines->of[member]->session, error);
 }
 
 bool shard_pipelines_step(struct shard_pipelines *pipelines, struct error *error)
 {
-    if (pipelines->count == 1)
-        return session_step(pipelines->of[0]->session, error);
-    struct stepping *all = calloc(pipelines->count, sizeof *all);
-    if (!all)
-        return error_no_memory(error, "a step");
-    for (uint32_t m = 0; m < pipelines->count; m++)
-        all[m] = (struct stepping){ .session = pipelines->of[m]->session, .meeting = pipelines->meeting };
-    for (uint32_t m = 1; m < pipelines->count; m++)
-        start(&all[m], m);
-    step_member(&all[0]);
-    bool good = all[0].good;
-    for (uint32_t m = 1; m < pipelines->count; m++) {
-        if (all[m].has_thread)
-            pthread_join(all[m].thread, NULL);
-        good = good && all[m].good;
-    }
-    good = shard_meeting_is_well(pipelines->meeting, error) && good;
-    for (uint32_t m = 0; !good && m < pipelines->count; m++)
-        if (all[m].error.kind != ERROR_NONE)
-            error_set_kind(error, all[m].error.kind, "%s", all[m].error.text);  // the first stays
-    free(all);
-    return good;
+    return do_all(pipelines, step_one, NULL, error);
 }
 
 void shard_pipelines_set_rate(struct shard_pipelines *pipelines, float rate)
 {
     for (uint32_t m = 0; m < pipelines->count; m++)
-        session_set_rate(pipelines->of[m]->session, rate);
+        if (pipelines->of[m])
+            session_set_rate(pipelines->of[m]->session, rate);
+}
+
+static bool time_one(struct shard_pipelines *pipelines, uint32_t member, void *self, struct error *error)
+{
+    struct timeline others = { 0 };
+    const bool is_first = pipelines->of[member] == pipelines->first;
+    const bool good = session_timeline(pipelines->of[member]->session, is_first ? self : &others, error);
+    timeline_clear(&others);
+    return good;
+}
+
+bool shard_pipelines_timeline(struct shard_pipelines *pipelines, struct timeline *timeline, struct error *error)
+{
+    return do_all(pipelines, time_one, timeline, error);
 }

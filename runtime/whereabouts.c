@@ -27,11 +27,12 @@ static struct action action_of(uint64_t line)
 }
 
 bool whereabouts_open(struct whereabouts *whereabouts, const struct schedule *lowered,
-                      const struct placement *placement, const struct ties *ties, _Atomic uint64_t *board,
-                      struct error *error)
+                      const struct placement *placement, const struct ties *ties,
+                      const struct process_group *group, struct error *error)
 {
+    _Atomic uint64_t *board = group ? group->board : NULL;
     *whereabouts = (struct whereabouts){ .schedule = lowered, .placement = placement, .ties = ties,
-                                         .is_borrowed = board != NULL };
+                                         .at = group ? group->board_at : NULL, .is_borrowed = board != NULL };
     whereabouts->lines = board ? board : malloc(lowered->ranks * sizeof *whereabouts->lines);
     if (!whereabouts->lines)
         return error_no_memory(error, "the whereabouts of ranks");
@@ -47,19 +48,24 @@ void whereabouts_close(struct whereabouts *whereabouts)
     whereabouts->lines = NULL;
 }
 
+static _Atomic uint64_t *line_at(const struct whereabouts *whereabouts, uint32_t rank)
+{
+    return &whereabouts->lines[whereabouts->at ? whereabouts->at[rank] : rank];
+}
+
 void whereabouts_idle(struct whereabouts *whereabouts, uint32_t rank)
 {
-    atomic_store(&whereabouts->lines[rank], line_of(LINE_IDLE, (struct action){ 0 }));
+    atomic_store(line_at(whereabouts, rank), line_of(LINE_IDLE, (struct action){ 0 }));
 }
 
 void whereabouts_act(struct whereabouts *whereabouts, uint32_t rank, struct action action)
 {
-    atomic_store(&whereabouts->lines[rank], line_of(LINE_ACTS, action));
+    atomic_store(line_at(whereabouts, rank), line_of(LINE_ACTS, action));
 }
 
 void whereabouts_wait(struct whereabouts *whereabouts, uint32_t rank, struct action action)
 {
-    atomic_store(&whereabouts->lines[rank], line_of(LINE_WAITS, action));
+    atomic_store(line_at(whereabouts, rank), line_of(LINE_WAITS, action));
 }
 
 // One that waits does so for copies of its stage, with which it shares gradients or weights.
@@ -152,7 +158,7 @@ void whereabouts_write(const struct whereabouts *whereabouts, struct text *text)
     bool *said = calloc(ranks, sizeof *said);
     const bool has_memory = lines && said;
     for (uint32_t rank = 0; has_memory && rank < ranks; rank++)
-        lines[rank] = atomic_load(&whereabouts->lines[rank]);
+        lines[rank] = atomic_load(line_at(whereabouts, rank));
     if (has_memory)
         write_lines(whereabouts, lines, said, text);
     else

@@ -14,6 +14,7 @@
 
 #include "common/text.h"
 #include "partitioner/plan/placement.h"
+#include "runtime/process_group.h"
 #include "runtime/ties.h"
 
 struct whereabouts {
@@ -21,13 +22,14 @@ struct whereabouts {
     const struct placement *placement;
     const struct ties *ties;  // NULL: nobody shares weights
     _Atomic uint64_t *lines;  // per rank: state and action in one word, so that a line is never half of each
+    const uint32_t *at;       // where a rank's is, if not at its number
     bool is_borrowed;
 };
 
-// Borrows all, and the lines where there is a `board` for them already (process_group.h).
+// Borrows all, and the lines where a group has a board for them already (process_group.h); NULL: it has not.
 bool whereabouts_open(struct whereabouts *whereabouts, const struct schedule *lowered,
-                      const struct placement *placement, const struct ties *ties, _Atomic uint64_t *board,
-                      struct error *error);
+                      const struct placement *placement, const struct ties *ties,
+                      const struct process_group *group, struct error *error);
 void whereabouts_close(struct whereabouts *whereabouts);
 
 void whereabouts_idle(struct whereabouts *whereabouts, uint32_t rank);

@@ -3,7 +3,10 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "common/number.h"
 #include "models/shards.h"
+#include "runtime/agreement.h"
+#include "runtime/shard_wire.h"
 #include "trainer/measure_shards.h"
 
 static bool are_ours(const struct plan *plan, struct error *error)
@@ -18,11 +21,16 @@ static bool are_ours(const struct plan *plan, struct error *error)
     return true;
 }
 
-static bool are_together(const struct run_place *place, struct error *error)
+// Replicas bring what they share together by calls of all members, and a place that has several of them reads one by
+// one.
+static bool can_share(const struct plan *plan, const struct run_place *place, struct error *error)
 {
-    return !place->group
-        || error_set(error, "the plan's stages are split over groups of devices, whose members are threads on one "
-                     "device: run one process, with one device");
+    bool are_alike = true;
+    for (size_t s = 0; s < plan->stage_count; s++)
+        are_alike &= plan_stage_group(&plan->stages[s]) == plan_members(plan);
+    return !place->group || are_alike || plan->holding.shard == SHARD_NONE
+        || error_set(error, "the plan's stages are on groups of unlike size and share their optimizer's state: on"
+                     " devices of their own they are run with groups of one size, or without --shard");
 }
 
 // --- parameters --------------------------------------------------------------------------
@@ -43,11 +51,24 @@ static uint32_t members_with(void *self, uint32_t layer)
     return layers->shards[layer];
 }
 
+static bool is_split(void *self, uint32_t layer)
+{
+    const struct split_layers *layers = self;
+    return layers->shards[layer] > 1 && layer_can_be_split(&layers->model->layers[layer]);
+}
+
 static uint64_t whole_bytes(void *self, uint32_t layer)
 {
     const struct split_layers *layers = self;
-    const struct layer *whole = &layers->model->layers[layer];
-    return layers->shards[layer] > 1 && layer_can_be_split(whole) ? layer_sizes(whole).parameter_bytes : 0;
+    return layer_sizes(&layers->model->layers[layer]).parameter_bytes;
+}
+
+static uint64_t own_bytes(void *self, uint32_t layer)
+{
+    if (!is_split(self, layer))
+        return whole_bytes(self, layer);
+    const struct layer shard = shard_of(self, layer, 0);
+    return layer_sizes(&shard).parameter_bytes;
 }
 
 static void cut(void *self, uint32_t layer, uint32_t member, uint64_t number_bytes, void *own, const void *whole)
@@ -67,25 +88,52 @@ static void join(void *self, uint32_t layer, uint32_t member, uint64_t number_by
 static bool follow(struct split_layers *layers, const struct plan *plan, uint32_t copies, struct error *error)
 {
     const uint32_t first_place = (uint32_t)layers->model->layer_count * copies;
-    const struct followers_request request = { .plan = plan, .layers = layers->layers, .members = layers->members,
+    const struct followers_request request = { .plan = plan, .layers = layers->layers,
+                                               .whole = split_layers_first(layers), .members = layers->members,
                                                .layer_count = layers->model->layer_count, .meeting = layers->meeting,
                                                .first_place = first_place, .copies = copies };
     layers->followers = followers_create(&request, error);
     for (uint32_t m = 0; layers->followers && m < layers->members; m++)
-        layers->layers[m] = followers_layers(layers->followers, m);
+        if (layers->layers[m])
+            layers->layers[m] = followers_layers(layers->followers, m);
     return layers->followers != NULL;
+}
+
+// The largest part of a sum.
+static uint64_t most_bytes(const struct split_layers *layers)
+{
+    uint64_t most = 0;
+    for (uint32_t l = 0; l < layers->model->layer_count; l++)
+        if (is_split((void *)(uintptr_t)layers, l))
+            most = max_u64(most, layer_sizes(&layers->model->layers[l]).output_bytes);
+    return most;
+}
+
+// Where the members meet: with a device each, over wires between these.
+static bool open_meeting(struct split_layers *layers, const struct plan *plan, struct device *device, uint32_t copies,
+                         struct error *error)
+{
+    const uint32_t places = (uint32_t)layers->model->layer_count * copies + followers_places(plan, copies);
+    const struct shard_wire_settings settings = { .seats = &layers->seats, .device = device,
+                                                  .most_bytes = most_bytes(layers) };
+    struct shard_wire *wire = NULL;
+    layers->meeting = shard_meeting_create(device, layers->members, places, 0, error);
+    if (!ranks_all_good(layers->seats.group, layers->meeting != NULL, error)
+        || (layers->seats.group && !shard_wire_create(&wire, &settings, error)))
+        return false;
+    shard_meeting_take_wire(layers->meeting, wire);
+    return true;
 }
 
 static bool open_members(struct split_layers *layers, const struct plan *plan, struct device *device,
                          const struct batch_settings *settings, struct error *error)
 {
     const uint32_t copies = settings->copies > 0 ? settings->copies : 1, members = layers->members;
-    const uint32_t places = (uint32_t)layers->model->layer_count * copies + followers_places(plan, copies);
-    if (members > 1)
-        layers->meeting = shard_meeting_create(device, members, places, 0, error);
-    bool good = members == 1 || layers->meeting;
+    bool good = members == 1 || open_meeting(layers, plan, device, copies, error);
     for (uint32_t m = 0; good && m < members; m++) {
         const struct splitting splitting = { .shards = layers->shards, .shard = m, .meeting = layers->meeting };
+        if (!seats_have(&layers->seats, m))
+            continue;
         layers->of[m] = model_layers_create_split(layers->model, device, settings, &splitting, error);
         good = layers->of[m] != NULL;
         layers->layers[m] = good ? layers->of[m]->layers : NULL;
@@ -94,17 +142,21 @@ static bool open_members(struct split_layers *layers, const struct plan *plan, s
 }
 
 static bool open_split(struct split_layers *layers, const struct plan *plan, const struct model *model,
-                       struct error *error)
+                       const struct run_place *place, struct error *error)
 {
     layers->members = plan_members(plan);
+    layers->seats.members = layers->members;
     layers->model = model;
-    layers->joining = (struct pipeline_shards){ .self = layers, .members = members_with,
-                                                    .whole_bytes = whole_bytes, .cut = cut, .join = join };
+    layers->joining = (struct pipeline_shards){ .seats = &layers->seats, .self = layers, .members = members_with,
+                                                .is_split = is_split, .whole_bytes = whole_bytes,
+                                                .own_bytes = own_bytes, .cut = cut, .join = join };
     layers->of = calloc(layers->members, sizeof(struct model_layers *));
     layers->layers = calloc(layers->members, sizeof(const struct weir_layer *));
     layers->shards = calloc(model->layer_count, sizeof layers->shards[0]);
     if (!layers->of || !layers->layers || !layers->shards)
         return error_no_memory(error, "the layers of a plan");
+    if (layers->members > 1 && !seats_open(&layers->seats, plan, place->group, error))
+        return false;
     for (size_t s = 0; s < plan->stage_count; s++)
         for (uint32_t l = plan->stages[s].first; l < plan->stages[s].end && l < model->layer_count; l++)
             layers->shards[l] = plan_stage_group(&plan->stages[s]);
@@ -123,11 +175,12 @@ struct split_layers *split_layers_create(const struct plan *plan, const struct m
                                          struct error *error)
 {
     if (plan_members(plan) > 1
-        && (!are_ours(plan, error) || !is_of_model(plan, model, error) || !are_together(place, error)))
+        && (!are_ours(plan, error) || !is_of_model(plan, model, error)
+            || !can_share(plan, place, error)))
         return NULL;
     struct split_layers *layers = calloc(1, sizeof *layers);
     const bool good = layers || error_no_memory(error, "the layers of a plan");
-    if (good && open_split(layers, plan, model, error) && open_members(layers, plan, device, settings, error))
+    if (good && open_split(layers, plan, model, place, error) && open_members(layers, plan, device, settings, error))
         return layers;
     split_layers_free(layers);
     return NULL;
@@ -141,10 +194,19 @@ void split_layers_free(struct split_layers *layers)
         model_layers_free(layers->of[m]);
     followers_free(layers->followers);
     shard_meeting_free(layers->meeting);
+    seats_close(&layers->seats);
     free(layers->shards);
     free(layers->of);
     free((void *)layers->layers);
     free(layers);
+}
+
+const struct weir_layer *split_layers_first(const struct split_layers *layers)
+{
+    uint32_t member = 0;
+    while (!layers->layers[member])
+        member++;
+    return layers->layers[member];
 }
 
 struct model_layers *split_layers_of_twin(const struct split_layers *layers, const struct model *model,

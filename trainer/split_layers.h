@@ -9,8 +9,9 @@
 
 struct split_layers {
     uint32_t members;               // 1: nothing is split
+    struct seats seats;             // who has a device of its own
     struct shard_meeting *meeting;  // NULL then
-    struct model_layers **of;       // by member
+    struct model_layers **of;       // by member; NULL of those elsewhere
     uint32_t *shards;               // by layer of the model
     struct followers *followers;
     const struct weir_layer **layers;
@@ -18,7 +19,7 @@ struct split_layers {
     struct pipeline_shards joining;  // how their parameters make up those of the model's layers
 };
 
-// Refuses variants that are not ours, and a run whose ranks are not threads on one device.
+// Refuses variants that are not ours. All places of a run together.
 struct split_layers *split_layers_create(const struct plan *plan, const struct model *model, struct device *device,
                                          const struct batch_settings *settings, const struct run_place *place,
                                          struct error *error);
@@ -28,6 +29,9 @@ void split_layers_free(struct split_layers *layers);
 struct model_layers *split_layers_of_twin(const struct split_layers *layers, const struct model *model,
                                           struct device *device, const struct batch_settings *settings,
                                           struct error *error);
+
+// Those of the first member here.
+const struct weir_layer *split_layers_first(const struct split_layers *layers);
 
 // The session's, of pipelines that are split. Refuses what they are not run with.
 bool split_layers_settle(const struct split_layers *layers, struct session_settings *settings, struct error *error);

@@ -28,7 +28,7 @@ struct training {
     struct device *device;
     struct split_layers *layers;
     struct shard_pipelines *pipelines;
-    struct pipeline *pipeline;    // the first of them
+    struct pipeline *pipeline;    // the first of them here
     struct pass_record *passes;
     size_t pass_count;
     uint64_t step;        // so many are made
@@ -178,8 +178,8 @@ static bool run_all(struct training *training, struct train_result *result, stru
         result->save_has_failed = checkpoints_have_failed(training->checkpoints);
     }
     count_replayed(training, result);
-    return training->pass_count == 0 || session_timeline(training->pipeline->session, &result->measured_timeline,
-                                                         error);
+    return training->pass_count == 0 || shard_pipelines_timeline(training->pipelines, &result->measured_timeline,
+                                                                 error);
 }
 
 static int by_time(const void *a, const void *b)
@@ -319,14 +319,16 @@ static bool prepare(struct training *training, struct error *error)
                                                               &settings->place, error) : NULL;
     if (!training->layers || !split_layers_settle(training->layers, &session, error))
         return false;
-    training->pipelines = shard_pipelines_create(plan, training->layers->layers, training->layers->members,
-                                                 training->model->layer_count, training->device,
-                                                 training->iterations, &session, error);
+    const struct shard_request request = { .plan = plan, .layers = training->layers->layers,
+                                           .layer_count = training->model->layer_count,
+                                           .seats = &training->layers->seats, .device = training->device,
+                                           .runs = training->iterations, .settings = &session };
+    training->pipelines = shard_pipelines_create(&request, error);
     if (!training->pipelines)
         return false;
     if (training->layers->members > 1)
         shard_pipelines_join(training->pipelines, &training->layers->joining);
-    training->pipeline = training->pipelines->of[0];
+    training->pipeline = training->pipelines->first;
     if (settings->checkpoints.folder || settings->weights) {
         training->lasting = lasting_model_create(training->model, plan->holding.optimizer, error);
         if (!training->lasting)

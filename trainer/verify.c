@@ -21,9 +21,9 @@ static bool verify_model(struct verify_layers what, const struct model *model, c
     struct split_layers *ours = device ? split_layers_create(what.plan, model, device, batches, place, error) : NULL;
     struct model_layers *theirs = ours ? split_layers_of_twin(ours, model, device, batches, error) : NULL;
     if (theirs) {
-        what.ours = ours->layers[0];
+        what.ours = split_layers_first(ours);
         what.members = ours->layers;
-        what.member_count = ours->members > 1 ? ours->members : 0;
+        what.shards = ours->members > 1 ? &ours->joining : NULL;
         what.theirs = theirs->layers;
         what.layer_count = theirs->layer_count;
         what.device = device;

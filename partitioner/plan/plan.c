@@ -256,6 +256,16 @@ static bool give_device(uint32_t *devices, uint32_t rank, size_t stage, uint32_t
     return true;
 }
 
+size_t plan_seat_count(const struct plan *plan)
+{
+    size_t copies = 0, seats = 0;
+    for (size_t s = 0; s < plan->stage_count; s++) {
+        copies += plan->stages[s].device_count;
+        seats += plan_stage_seats(&plan->stages[s]);
+    }
+    return copies == plan->ranks ? seats : plan->ranks * (size_t)plan_stage_group(&plan->stages[0]);
+}
+
 // Whether each device is in one rank's group only. Of a rank with several stages their groups are the same.
 static bool are_apart(const struct plan *plan, const struct placement *placement, struct error *error)
 {

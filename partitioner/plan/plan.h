@@ -130,6 +130,10 @@ static inline size_t plan_stage_seats(const struct plan_stage *stage)
     return stage->device_count * plan_stage_group(stage);
 }
 
+// Devices of all ranks: as many as ranks; where ranks are groups, those of all stages, or, where ranks hold several
+// stages, of which all groups are then alike, of all ranks.
+size_t plan_seat_count(const struct plan *plan);
+
 // Who makes the orders of its schedule.
 bool plan_generator(const struct plan *plan, struct generator *generator, struct error *error);
 

@@ -301,18 +301,6 @@ void certificate_read(struct json *root, struct certificate *certificate)
     json_end(&place);
 }
 
-// As many as ranks; where ranks are groups, those of all stages, or, where ranks hold several stages, of which
-// all groups are then alike, of all ranks.
-static size_t devices_needed(const struct plan *plan)
-{
-    size_t copies = 0, seats = 0;
-    for (size_t s = 0; s < plan->stage_count; s++) {
-        copies += plan->stages[s].device_count;
-        seats += plan_stage_seats(&plan->stages[s]);
-    }
-    return copies == plan->ranks ? seats : plan->ranks * (size_t)plan_stage_group(&plan->stages[0]);
-}
-
 // As many devices as ranks. Which of them has which stage is the schedule's to say:
 // plan_schedule() holds the two together.
 static void check_devices(struct reading *reading, struct json *stages)
@@ -327,7 +315,7 @@ static void check_devices(struct reading *reading, struct json *stages)
         }
     }
     free(is_used);
-    if (used != devices_needed(plan))
+    if (used != plan_seat_count(plan))
         json_refuse(stages, "are on %zu devices, but there are %u ranks", used, plan->ranks);
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "runtime/layer_inputs.h"
+#include "runtime/pipeline_shards.h"
 #include "runtime/shard_pipelines.h"
 #include "runtime/twin/twin.h"
 
@@ -12,7 +13,7 @@
 struct pair {
     const struct verify_layers *what;
     struct shard_pipelines *all;  // NULL: there is one
-    struct pipeline *pipeline;    // the first
+    struct pipeline *pipeline;    // the first here
     struct twin *twin;
     struct weir_layer *ordered;  // theirs as the plan's stages hold them, where that is another order
     uint32_t *first_of_stage;
@@ -35,19 +36,21 @@ static void pair_clear(struct pair *pair)
 static struct pipeline *make_pipeline(struct pair *pair, struct error *error)
 {
     const struct verify_layers *what = pair->what;
-    if (what->schedule && what->member_count > 0) {
-        error_set(error, "an order of one's own runs stages that are not split over devices: plan without variants");
-        return NULL;
-    }
-    if (what->schedule)
+    if (!what->shards && what->schedule)
         return pipeline_create_on(what->schedule, what->plan, what->ours, what->layer_count, what->device,
                                   &what->settings, error);
-    if (what->member_count == 0)
+    if (!what->shards)
         return pipeline_create(what->plan, what->ours, what->layer_count, what->device, pair->runs, &what->settings,
                                error);
-    pair->all = shard_pipelines_create(what->plan, what->members, what->member_count, what->layer_count, what->device,
-                                       pair->runs, &what->settings, error);
-    return pair->all ? pair->all->of[0] : NULL;
+    const struct shard_request request = { .plan = what->plan, .layers = what->members,
+                                           .layer_count = what->layer_count, .seats = what->shards->seats,
+                                           .device = what->device, .runs = pair->runs, .schedule = what->schedule,
+                                           .settings = &what->settings };
+    pair->all = shard_pipelines_create(&request, error);
+    if (!pair->all)
+        return NULL;
+    shard_pipelines_join(pair->all, what->shards);
+    return pair->all->first;
 }
 
 static bool make_pair(struct pair *pair, struct error *error)
@@ -88,6 +91,7 @@ static size_t stage_of(const struct pair *pair, uint32_t layer)
     return stage;
 }
 
+// NULL where it is elsewhere.
 static const struct pipeline *member_of(const struct pair *pair, uint32_t member)
 {
     return pair->all ? pair->all->of[member] : pair->pipeline;
@@ -107,7 +111,7 @@ static bool run_pair(struct pair *pair, struct verification *result, struct erro
         result->loss *= (double)schedule_samples(pair->pipeline->schedule) / micro_batches;
         const uint32_t last_stage = (uint32_t)pair->what->plan->stage_count - 1;
         for (uint32_t m = 0; m < members_with(pair, last_stage); m++)
-            for (uint32_t i = 0; i < micro_batches; i++)
+            for (uint32_t i = 0; member_of(pair, m) && i < micro_batches; i++)
                 result->losses_differing +=
                     memcmp(&session_last(member_of(pair, m)->session)->losses[i], &pair->losses[i], sizeof(float)) != 0;
     }
@@ -125,11 +129,11 @@ static float number_at(const unsigned char *weights, enum precision precision, u
     return number;
 }
 
-static void compare(const struct weir_layer *layer, enum precision precision, uint32_t copy, const unsigned char *ours,
-                    const unsigned char *theirs, bool counts, struct verification *result)
+static void compare(const struct weir_layer *layer, uint64_t bytes, enum precision precision, uint32_t copy,
+                    const unsigned char *ours, const unsigned char *theirs, bool counts, struct verification *result)
 {
     const size_t size = precision_bytes(precision);
-    for (uint64_t i = 0; i < layer->parameter_bytes / size; i++) {
+    for (uint64_t i = 0; i < bytes / size; i++) {
         result->parameter_count += counts;
         if (memcmp(ours + i * size, theirs + i * size, size) == 0)
             continue;
@@ -143,27 +147,41 @@ static void compare(const struct weir_layer *layer, enum precision precision, ui
     }
 }
 
+// Of a layer that is split, the shards of all members.
+static bool is_split(const struct pair *pair, uint32_t layer)
+{
+    const struct pipeline_shards *shards = pair->what->shards;
+    return shards && shards->is_split(shards->self, layer);
+}
+
+static bool read_member(const struct pair *pair, uint32_t layer, uint32_t member, uint32_t copy, uint64_t bytes,
+                        void *host, struct error *error)
+{
+    return pair->all ? shards_read_member(pair->pipeline, layer, 0, member, copy, host, error)
+                     : pipeline_read_parameters(pair->pipeline, layer, copy, bytes, host, error);
+}
+
 // Every copy of a layer, on every member that its stage is split over.
 static bool compare_layer(struct pair *pair, uint32_t layer, struct queue *queue, struct verification *result,
                           struct error *error)
 {
     const struct verify_layers *what = pair->what;
-    const uint64_t bytes = what->ours[layer].parameter_bytes, all_bytes = what->theirs[layer].parameter_bytes;
+    const uint32_t members = members_with(pair, stage_of(pair, layer));
+    const uint64_t all_bytes = what->theirs[layer].parameter_bytes;
+    const uint64_t bytes = is_split(pair, layer) ? all_bytes / members : all_bytes;
     unsigned char *ours = malloc(bytes + 1), *theirs = malloc(all_bytes + 1);
     bool good = (ours && theirs) || error_no_memory(error, "a verification");
     if (good) {
         queue_download(queue, theirs, twin_parameters(pair->twin, pair->pipeline->place[layer]), all_bytes);
         good = queue_wait(queue, error);
     }
-    const uint32_t members = members_with(pair, stage_of(pair, layer));
     for (uint32_t m = 0; good && m < members; m++) {
-        const struct pipeline *pipeline = member_of(pair, m);
-        const unsigned char *their = all_bytes > bytes ? theirs + m * bytes : theirs;
-        for (uint32_t copy = 0; good && copy < pipeline_copies(pipeline, layer); copy++) {
-            good = pipeline_read_parameters(pipeline, layer, copy, bytes, ours, error);
+        const unsigned char *their = is_split(pair, layer) ? theirs + m * bytes : theirs;
+        for (uint32_t copy = 0; good && copy < pipeline_copies(pair->pipeline, layer); copy++) {
+            good = read_member(pair, layer, m, copy, bytes, ours, error);
             if (good)
-                compare(&what->ours[layer], device_precision(what->device), copy, ours, their,
-                        copy == 0 && (m == 0 || all_bytes > bytes), result);
+                compare(&what->theirs[layer], bytes, device_precision(what->device), copy, ours, their,
+                        copy == 0 && (m == 0 || is_split(pair, layer)), result);
         }
     }
     free(ours);

@@ -4,7 +4,7 @@
 #ifndef RUNTIME_TWIN_VERIFY_LAYERS_H
 #define RUNTIME_TWIN_VERIFY_LAYERS_H
 
-#include "runtime/run.h"
+#include "runtime/pipeline.h"
 #include "runtime/weir.h"
 
 struct verification {
@@ -29,11 +29,11 @@ struct verify_layers {
     // Given twice, since both sides may run at once: for the pipeline, and for the twin.
     const struct weir_layer *ours, *theirs;
     size_t layer_count;
-    // Of a plan whose stages are split over groups of devices: the layers of each member, `ours` being the first's.
+    // Of a plan whose stages are split over groups of devices: the layers of each member, `ours` being those of the first here.
     // `theirs` compute all shards: they have the parameters of a layer's shards one behind the other, or those of
-    // a layer that is not split once. 0: nothing is split.
+    // a layer that is not split once.
     const struct weir_layer *const *members;
-    uint32_t member_count;
+    struct pipeline_shards *shards;  // what makes up a layer, and who is where. NULL: nothing is split
     struct device *device;
     struct session_settings settings;  // of the pipeline; its optimizer is the twin's as well
     uint32_t steps;                    // iterations

@@ -17,6 +17,27 @@ done
 plan two.json --schedule 1f1b --variants tensor2,tensor2 --replicas 2,1 && run
 memory=380KiB plan two.json --schedule gpipe --variants tensor2,tensor2 && grep -q '"recompute": \[$' plan.json && run
 
+echo "# a device for each member of each rank, in one process and in several"
+q=cpu:queued
+together() {  # PROCESSES COMMAND.., each with the variables that launchers set
+    local ranks=$1 codes="" rank
+    for ((rank = 0; rank < ranks; rank++)); do
+        WEIR_RANK=$rank WEIR_RANKS=$ranks WEIR_RENDEZVOUS=$PWD/meet timeout -k 5 300 "${@:2}" >rank$rank.txt 2>&1 &
+    done
+    for job in $(jobs -p); do wait $job; codes="$codes $?"; done
+    echo "exit$codes, $(tail -n 1 rank0.txt)"
+}
+for row in tensor2,tensor2:4 tensor2,tensor4:6 -,tensor2:3; do
+    plan two.json --schedule 1f1b --variants ${row%:*}
+    devices=$(printf ",$q%.0s" $(seq ${row#*:}))
+    run --device ${devices#,}
+    together ${row#*:} weir verify plan.json
+done
+plan two.json --schedule 1f1b --variants tensor2,tensor2 --replicas 2,1 --shard optimizer && together 6 weir verify plan.json
+plan two.json --schedule dualpipe --variants tensor2,tensor2 && together 4 weir verify plan.json
+together 3 weir verify plan.json
+plan two.json --schedule 1f1b --variants tensor2,tensor2,- --replicas 1,2,1 --shard optimizer && run && run --device $q,$q,$q,$q,$q,$q,$q
+
 echo "# trained, kept as whole layers, gone on from to the bit, and by a plan that splits nothing"
 for i in $(seq 1200); do echo "line $i of a text that evens out the flow"; done > text
 train() { weir train $model --plan $1.json --data text --steps 6 --every 6 --checkpoints $2 --save-every 3 --keep 9 --resume; }
@@ -24,6 +45,8 @@ plan two.json --schedule 1f1b --variants tensor2,tensor2 && cp plan.json split.j
 plan two.json --schedule 1f1b --ranks 2 && mv plan.json whole.json
 train split once > table.txt; echo "exit $?"
 awk '/peak bytes/ { print $1, $2, $3, $4, $5 == $6 ? "as planned" : "not as planned" }' table.txt
+together 4 weir train $model --plan split.json --data text --steps 6 --every 6 --checkpoints apart --save-every 3 --keep 9 | cut -d , -f 1
+diff -r once/step-6 apart/step-6 && echo "the same bits"
 cp -r once again && rm -r again/step-6 && cp -r again other
 train split again > again.txt; echo "exit $?"
 diff -r once/step-6 again/step-6 && echo "the same bits"
@@ -39,6 +62,11 @@ plan two.json --schedule zb-h1 --variants -,tensor4 && run
 plan two.json --schedule gpipe --variants -,tensor2,- && cp plan.json unlike.json
 train unlike fresh > table.txt; echo "exit $?"
 awk '/peak bytes/ { print $1, $2, $3, $4, $5 == $6 ? "as planned" : "not as planned" }' table.txt
+together 4 weir train $model --plan unlike.json --data text --steps 6 --every 6 --checkpoints apart2 --save-every 3 --keep 9 | cut -d , -f 1
+diff -r fresh/step-6 apart2/step-6 && echo "the same bits"
+rm -r apart2/step-6
+together 4 weir train $model --plan unlike.json --data text --steps 6 --every 6 --checkpoints apart2 --save-every 3 --keep 9 --resume | cut -d , -f 1
+diff -r fresh/step-6 apart2/step-6 && echo "the same bits"
 cp -r fresh gone && rm -r gone/step-6
 train unlike gone > again.txt; echo "exit $?"
 diff -r fresh/step-6 gone/step-6 && echo "the same bits"

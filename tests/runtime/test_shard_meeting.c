@@ -160,7 +160,7 @@ static void who_waits_for_one_that_fails_is_told(void **state)
     failing_open(&failing, 0);
     assert_int_equal(pthread_create(&failing.members[0].thread, NULL, add_up, &failing.members[0]), 0);
     error_set_kind(&reason, ERROR_MACHINE, "rank 1: it burns");
-    shard_meeting_abandon(failing.meeting, &reason);
+    shard_meeting_abandon(failing.meeting, 0, &reason);
     pthread_join(failing.members[0].thread, NULL);
     failing_close(&failing, 1, "rank 1: it burns");
 }

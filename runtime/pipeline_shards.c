@@ -1,0 +1,98 @@
+#include "runtime/pipeline_shards.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static uint64_t number_bytes(const struct pipeline *pipeline, uint32_t part)
+{
+    return part == 0 ? pipeline->number_bytes : sizeof(float);
+}
+
+// Of a member, of a part of a layer.
+static uint64_t own_bytes(const struct pipeline *pipeline, uint32_t layer, uint32_t part)
+{
+    const struct pipeline_shards *shards = pipeline->shards;
+    return shards->own_bytes(shards->self, layer) / pipeline->number_bytes * number_bytes(pipeline, part);
+}
+
+static bool is_split(const struct pipeline_shards *shards, uint32_t layer)
+{
+    return shards->is_split(shards->self, layer);
+}
+
+bool shards_are_apart(const struct pipeline_shards *shards, uint32_t layer)
+{
+    return shards->seats->group && is_split(shards, layer);
+}
+
+// --- out -----------------------------------------------------------------------------------
+
+// What replicas share, all of them bring together.
+static bool read_here(const struct pipeline *pipeline, uint32_t layer, uint32_t part, uint32_t member, uint32_t copy,
+                      void *host, struct error *error)
+{
+    const struct pipeline *of = pipeline->shards->of[member];
+    const bool reads = of && (pipeline_own_is_shared(of, layer, part) || pipeline_has_copy(of, layer, copy));
+    return !reads || pipeline_read_own(of, layer, part, copy, host, error);
+}
+
+bool shards_read_member(const struct pipeline *pipeline, uint32_t layer, uint32_t part, uint32_t member, uint32_t copy,
+                        void *host, struct error *error)
+{
+    const struct seats *seats = pipeline->shards->seats;
+    const struct process_group *group = seats->group;
+    const uint32_t place = seats_place(seats, pipeline_rank_of(pipeline, layer, copy), member);
+    return read_here(pipeline, layer, part, member, copy, host, error)
+        && (!group || group->broadcast(group->self, place, host, own_bytes(pipeline, layer, part), error));
+}
+
+// What lies between tensors is zero.
+static bool read_split(const struct pipeline *pipeline, uint32_t layer, uint32_t part, void *host, struct error *error)
+{
+    const struct pipeline_shards *shards = pipeline->shards;
+    void *own = malloc(own_bytes(pipeline, layer, part) + 1);
+    bool good = own || error_no_memory(error, "the shards of a layer");
+    if (host)
+        memset(host, 0, pipeline_part_bytes(pipeline, layer, part));
+    for (uint32_t m = 0; good && m < shards->members(shards->self, layer); m++) {
+        good = shards_read_member(pipeline, layer, part, m, 0, own, error);
+        if (good && host)
+            shards->join(shards->self, layer, m, number_bytes(pipeline, part), own, host);
+    }
+    free(own);
+    return good;
+}
+
+bool shards_read_part(const struct pipeline *pipeline, uint32_t layer, uint32_t part, void *host,
+                      struct error *error)
+{
+    return is_split(pipeline->shards, layer) ? read_split(pipeline, layer, part, host, error)
+                                             : pipeline_read_own(pipeline, layer, part, 0, host, error);
+}
+
+bool shards_read_parameters(const struct pipeline *pipeline, uint32_t layer, uint32_t copy, void *host,
+                            struct error *error)
+{
+    return is_split(pipeline->shards, layer) ? read_split(pipeline, layer, 0, host, error)
+                                             : shards_read_member(pipeline, layer, 0, 0, copy, host, error);
+}
+
+// --- in ------------------------------------------------------------------------------------
+
+bool shards_write_part(const struct pipeline *pipeline, uint32_t layer, uint32_t part, const void *host,
+                       struct error *error)
+{
+    const struct pipeline_shards *shards = pipeline->shards;
+    const bool splits = is_split(shards, layer);
+    void *own = calloc(1, own_bytes(pipeline, layer, part) + 1);
+    bool good = own || error_no_memory(error, "the shards of a layer");
+    for (uint32_t m = 0; good && m < shards->members(shards->self, layer); m++) {
+        if (!shards->of[m])
+            continue;
+        if (splits)
+            shards->cut(shards->self, layer, m, number_bytes(pipeline, part), own, host);
+        good = pipeline_write_own(shards->of[m], layer, part, splits ? own : host, error);
+    }
+    free(own);
+    return good;
+}

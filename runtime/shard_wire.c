@@ -1,0 +1,239 @@
+#include "runtime/shard_wire.h"
+
+#include <poll.h>
+#include <stdlib.h>
+
+#include "common/clock.h"
+#include "common/number.h"
+#include "device/communicator.h"
+
+static const uint64_t usual_deadline_ns = 600u * (uint64_t)1000000000, abort_ns = 5u * (uint64_t)1000000000;
+enum { BROKEN_SECONDS = 3 };
+static const uint64_t usual_room_bytes = (uint64_t)32 << 20;
+
+struct shard_wire {
+    struct shard_wire_settings settings;
+    uint32_t members, member;
+    struct communicator *communicator;
+    void *room;
+    uint64_t room_bytes;
+    size_t share;  // of a piece: so many numbers at most, and those of its last one that are no multiple
+    struct message_end *ends;
+};
+
+// --- waiting -------------------------------------------------------------------------------
+
+static bool group_is_well(const struct shard_wire *wire, struct error *error)
+{
+    const struct process_group *group = wire->settings.seats->group;
+    return group->is_well(group->self, error);
+}
+
+static bool miss(const struct shard_wire *wire, struct error *error)
+{
+    char limit[NUMBER_SIZE];
+    return error_set_kind(error, ERROR_MACHINE, "rank %u: device %u of its group waits for the others of %u since %s",
+                          wire->settings.seats->rank, wire->member, wire->members,
+                          time_format(wire->settings.deadline_ns, limit));
+}
+
+// That another rank is gone says more than that the wire to it broke, and may be heard of a little later.
+static bool broke(const struct shard_wire *wire, const struct error *reason, struct error *error)
+{
+    const uint64_t until_ns = clock_now_ns() + BROKEN_SECONDS * (uint64_t)1000000000;
+    while (group_is_well(wire, error) && clock_now_ns() < until_ns)
+        poll(NULL, 0, 1);
+    return error_set_kind(error, reason->kind, "%s", reason->text);  // the first stays
+}
+
+// Until the communicator takes something.
+static bool await_ready(const struct shard_wire *wire, struct error *error)
+{
+    const uint64_t until_ns = add_clamped(clock_now_ns(), wire->settings.deadline_ns);
+    struct error reason = { 0 };
+    for (bool ready = false;;) {
+        if (!communicator_is_ready(wire->communicator, &ready, &reason))
+            return broke(wire, &reason, error);
+        if (ready)
+            return true;
+        if (!group_is_well(wire, error))
+            return false;
+        if (clock_now_ns() >= until_ns)
+            return miss(wire, error);
+        poll(NULL, 0, 1);
+    }
+}
+
+// --- adding --------------------------------------------------------------------------------
+
+// Numbers of a part that are added up at a time.
+struct piece {
+    struct values *at;
+    size_t count;
+};
+
+static struct values *share_at(const struct shard_wire *wire, const struct piece *piece, uint32_t member, size_t *count)
+{
+    const size_t first = share_begin(piece->count, member, wire->members);
+    *count = share_begin(piece->count, member + 1, wire->members) - first;
+    return values_at(piece->at, device_precision(wire->settings.device), first);
+}
+
+// What a member has sent; nothing is of this one.
+static struct values *room_of(const struct shard_wire *wire, uint32_t member)
+{
+    const size_t row = member < wire->member ? member : member - 1;
+    return values_at(wire->room, device_precision(wire->settings.device), row * (wire->share + SHARE_MULTIPLE));
+}
+
+static void add_end(struct shard_wire *wire, size_t *used, bool is_send, uint32_t peer, void *data, size_t count)
+{
+    const uint64_t size = precision_bytes(device_precision(wire->settings.device));
+    if (count > 0)
+        wire->ends[(*used)++] = (struct message_end){ .is_send = is_send, .peer = peer, .data = data,
+                                                      .bytes = count * size };
+}
+
+// Shares out, or sums back.
+static bool exchange(struct shard_wire *wire, struct queue *queue, const struct piece *piece, bool is_back,
+                     struct error *error)
+{
+    size_t used = 0, own_count;
+    struct values *own = share_at(wire, piece, wire->member, &own_count);
+    for (uint32_t member = 0; member < wire->members; member++) {
+        size_t count;
+        struct values *its = share_at(wire, piece, member, &count);
+        if (member == wire->member)
+            continue;
+        add_end(wire, &used, true, member, is_back ? own : its, is_back ? own_count : count);
+        add_end(wire, &used, false, member, is_back ? its : room_of(wire, member), is_back ? count : own_count);
+    }
+    communicator_exchange(wire->communicator, queue, wire->ends, used);
+    return await_ready(wire, error);
+}
+
+static void add_share(struct shard_wire *wire, struct queue *queue, const struct piece *piece)
+{
+    size_t count;
+    struct values *own = share_at(wire, piece, wire->member, &count);
+    struct values *sum = wire->member == 0 ? own : room_of(wire, 0);
+    for (uint32_t member = 1; count > 0 && member < wire->members; member++)
+        kernel_add(queue, sum, sum, member == wire->member ? own : room_of(wire, member), count);
+    if (count > 0 && sum != own)
+        queue_copy(queue, own, sum, count * precision_bytes(device_precision(wire->settings.device)));
+}
+
+bool shard_wire_sum(struct shard_wire *wire, struct queue *queue, struct values *part, size_t count,
+                    struct error *error)
+{
+    const size_t most = wire->share * wire->members;
+    bool good = group_is_well(wire, error);
+    for (size_t first = 0; good && first < count; first += most) {
+        const struct piece piece = { values_at(part, device_precision(wire->settings.device), first),
+                                     count - first < most ? count - first : most };
+        good = exchange(wire, queue, &piece, false, error);
+        if (good)
+            add_share(wire, queue, &piece);
+        good = good && exchange(wire, queue, &piece, true, error);
+    }
+    return good;
+}
+
+// --- making --------------------------------------------------------------------------------
+
+static bool open_room(struct shard_wire *wire, struct error *error)
+{
+    const struct shard_wire_settings *settings = &wire->settings;
+    const uint64_t size = precision_bytes(device_precision(settings->device)), others = wire->members - 1;
+    const uint64_t wanted = settings->most_bytes / size / wire->members / SHARE_MULTIPLE + 1;
+    const uint64_t most = settings->room_bytes / size / others / SHARE_MULTIPLE;
+    wire->share = (size_t)max_u64(min_u64(wanted, most), 1) * SHARE_MULTIPLE;
+    wire->room_bytes = (wire->share + SHARE_MULTIPLE) * others * size;
+    wire->room = device_allocate(settings->device, wire->room_bytes, error);
+    wire->ends = calloc(2 * (size_t)wire->members, sizeof wire->ends[0]);
+    return wire->room && (wire->ends || error_no_memory(error, "the sums over shards"));
+}
+
+// The first member of each group makes its name; all learn all names.
+static bool share_name(const struct shard_wire_settings *settings, bool makes, struct communicator_name *name,
+                       struct error *error)
+{
+    const struct seats *seats = settings->seats;
+    const struct process_group *group = seats->group;
+    struct communicator_name own = { { 0 } }, *all = calloc(group->ranks, sizeof *all);
+    const bool good = (all || error_no_memory(error, "the names of wires"))
+                   && (!makes || communicator_make_name(settings->device, &own, error))
+                   && group->all_gather(group->self, &own, sizeof own, all, error);
+    if (good)
+        *name = all[seats->first[seats->rank]];
+    free(all);
+    return good;
+}
+
+static bool open_wire(struct shard_wire *wire, struct error *error)
+{
+    const struct seats *seats = wire->settings.seats;
+    struct communicator_name name;
+    wire->members = seats_group(seats, seats->rank);
+    wire->member = seats->group->rank - seats->first[seats->rank];
+    if (!share_name(&wire->settings, wire->members > 1 && wire->member == 0, &name, error))
+        return false;
+    if (wire->members == 1)
+        return true;
+    wire->communicator = communicator_open(wire->settings.device, &name, wire->members, wire->member, error);
+    return wire->communicator && open_room(wire, error) && await_ready(wire, error)
+        && communicator_register(wire->communicator, wire->room, wire->room_bytes, error);
+}
+
+bool shard_wire_create(struct shard_wire **made, const struct shard_wire_settings *settings, struct error *error)
+{
+    const struct process_group *group = settings->seats->group;
+    struct shard_wire *wire = calloc(1, sizeof *wire);
+    struct error reason = { 0 };
+    *made = NULL;
+    if (wire) {
+        wire->settings = *settings;
+        if (settings->deadline_ns == 0)
+            wire->settings.deadline_ns = usual_deadline_ns;
+        if (settings->room_bytes == 0)
+            wire->settings.room_bytes = usual_room_bytes;
+    }
+    const bool good = wire ? open_wire(wire, &reason) : error_no_memory(&reason, "the sums over shards");
+    if (!good) {
+        group->abandon(group->self, &reason);  // the others wait for us
+        error_set_kind(error, reason.kind, "%s", reason.text);
+    }
+    if (good && wire->members > 1)
+        *made = wire;
+    else
+        shard_wire_free(wire);
+    return good;
+}
+
+// Where the device is stuck nothing of it is let go: the process had better end.
+void shard_wire_free(struct shard_wire *wire)
+{
+    if (!wire)
+        return;
+    if (!device_is_stuck(wire->settings.device)) {
+        communicator_close(wire->communicator);
+        device_release(wire->settings.device, wire->room);
+    }
+    free(wire->ends);
+    free(wire);
+}
+
+void shard_wire_abort(struct shard_wire *wire)
+{
+    communicator_abort(wire->communicator, abort_ns);
+}
+
+uint32_t shard_wire_member(const struct shard_wire *wire)
+{
+    return wire->member;
+}
+
+uint64_t shard_wire_room_bytes(const struct shard_wire *wire)
+{
+    return wire->room_bytes;
+}

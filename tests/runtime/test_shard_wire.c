@@ -1,0 +1,183 @@
+// Groups whose members have a device each: all get ((part 0 + part 1) + part 2) + .., in pieces of any size.
+#include "runtime/shard_wire.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include "device/communicator.h"
+#include "runtime/thread_group.h"
+#include "tests/test.h"
+
+enum { MOST = 5, TURNS = 3 };
+
+static struct row {
+    const char *name, *device;
+    uint32_t first[4];  // places of three ranks, and one behind
+    size_t count;
+    uint64_t room_bytes;
+} rows[] = {
+    { "two and three, in one piece", "cpu:queued", { 0, 2, 5, 5 }, 4099, 0 },
+    { "five, in many pieces", "cpu:queued", { 0, 5, 5, 5 }, 4099, 4 * 64 * sizeof(float) },
+    { "four, in a piece and a bit", "cpu:queued", { 0, 4, 4, 4 }, 4 * 128 + 63, 3 * 128 * sizeof(float) },
+    { "fewer numbers than shares have at least", "cpu:queued", { 0, 1, 4, 4 }, 7, 0 },
+    { "three of bfloat16", "cpu:queued,bf16", { 0, 3, 3, 3 }, 777, 1000 },
+};
+
+// A place: a thread with a device, whose part is another each turn.
+struct place {
+    const struct row *row;
+    struct process_group group;
+    struct seats seats;
+    unsigned char *sums[TURNS];  // what it was given
+    pthread_t thread;
+    struct error error;
+};
+
+static void sit(struct place *place)
+{
+    place->seats = (struct seats){ .ranks = 3, .members = MOST, .most = MOST, .group = &place->group,
+                                   .first = (uint32_t *)(uintptr_t)place->row->first };
+    while (place->seats.first[place->seats.rank + 1] <= place->group.rank)
+        place->seats.rank++;
+}
+
+static uint64_t key_of(uint32_t place, uint32_t turn)
+{
+    return place * TURNS + turn;
+}
+
+static bool add_turns(struct place *place, struct device *device, struct shard_wire *wire, struct queue *queue,
+                      struct values *part)
+{
+    const size_t count = place->row->count;
+    bool good = true;
+    for (uint32_t turn = 0; good && turn < TURNS; turn++) {
+        kernel_fill_normal(queue, part, 1, key_of(place->group.rank, turn), 0, count);
+        good = !wire || shard_wire_sum(wire, queue, part, count, &place->error);
+        queue_download(queue, place->sums[turn], part, count * precision_bytes(device_precision(device)));
+    }
+    return good && queue_wait(queue, &place->error);
+}
+
+static void *add_up(void *argument)
+{
+    struct place *place = argument;
+    struct device *device = device_open(place->row->device, &place->error);
+    const struct shard_wire_settings settings = { .seats = &place->seats, .device = device,
+                                                  .most_bytes = place->row->count * sizeof(float),
+                                                  .room_bytes = place->row->room_bytes };
+    struct shard_wire *wire = NULL;
+    struct queue *queue = device ? queue_create(device, &place->error) : NULL;
+    struct values *part = device ? device_allocate(device, place->row->count * sizeof(float), &place->error) : NULL;
+    const bool good = queue && part && shard_wire_create(&wire, &settings, &place->error)
+                   && add_turns(place, device, wire, queue, part);
+    if (!good)
+        place->group.abandon(place->group.self, &place->error);
+    queue_free(queue);
+    shard_wire_free(wire);
+    device_release(device, part);
+    device_close(device);
+    return NULL;
+}
+
+// One part after the other.
+static void slow_sum(const struct row *row, uint32_t rank, uint32_t turn, unsigned char *sum)
+{
+    struct error error = { 0 };
+    struct device *device = device_open(row->device, &error);
+    assert_good(device, error);
+    struct queue *queue = queue_create(device, &error);
+    struct values *all = device_allocate(device, row->count * sizeof(float), &error);
+    struct values *part = device_allocate(device, row->count * sizeof(float), &error);
+    assert_good(queue && all && part, error);
+    kernel_fill_normal(queue, all, 1, key_of(row->first[rank], turn), 0, row->count);
+    for (uint32_t place = row->first[rank] + 1; place < row->first[rank + 1]; place++) {
+        kernel_fill_normal(queue, part, 1, key_of(place, turn), 0, row->count);
+        kernel_add(queue, all, all, part, row->count);
+    }
+    queue_download(queue, sum, all, row->count * precision_bytes(device_precision(device)));
+    assert_good(queue_wait(queue, &error), error);
+    queue_free(queue);
+    device_release(device, all);
+    device_release(device, part);
+    device_close(device);
+}
+
+static void all_get_the_sum_in_the_order_of_members(void **state)
+{
+    const struct row *row = *state;
+    const uint32_t count = row->first[3];
+    const size_t size = strstr(row->device, "bf16") ? 2 : sizeof(float);
+    struct error error = { 0 };
+    struct thread_group *group = thread_group_create(count, 0, &error);
+    assert_good(group, error);
+    struct place places[MOST];
+    for (uint32_t i = 0; i < count; i++) {
+        places[i] = (struct place){ .row = row, .group = thread_group_member(group, i) };
+        sit(&places[i]);
+        for (uint32_t turn = 0; turn < TURNS; turn++)
+            assert_non_null(places[i].sums[turn] = calloc(row->count, sizeof(float)));
+        assert_int_equal(pthread_create(&places[i].thread, NULL, add_up, &places[i]), 0);
+    }
+    for (uint32_t i = 0; i < count; i++)
+        pthread_join(places[i].thread, NULL);
+    unsigned char *sum = calloc(row->count, sizeof(float));
+    assert_non_null(sum);
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t turn = 0; turn < TURNS; turn++) {
+            assert_good(places[i].error.kind == ERROR_NONE, places[i].error);
+            slow_sum(row, places[i].seats.rank, turn, sum);
+            assert_memory_equal(places[i].sums[turn], sum, row->count * size);
+            free(places[i].sums[turn]);
+        }
+    free(sum);
+    thread_group_free(group);
+}
+
+// What it needs of another place, without opening a wire.
+static void *name_nothing(void *argument)
+{
+    struct place *place = argument;
+    struct communicator_name own = { { 0 } }, all[2];
+    place->group.all_gather(place->group.self, &own, sizeof own, all, &place->error);
+    return NULL;
+}
+
+static void nobody_waits_past_the_deadline(void **state)
+{
+    (void)state;
+    static const struct row row = { .device = "cpu:queued", .first = { 0, 2, 2, 2 }, .count = 10 };
+    struct error error = { 0 };
+    struct thread_group *group = thread_group_create(2, 0, &error);
+    assert_good(group, error);
+    struct place places[2];
+    for (uint32_t i = 0; i < 2; i++) {
+        places[i] = (struct place){ .row = &row, .group = thread_group_member(group, i) };
+        sit(&places[i]);
+    }
+    struct device *device = device_open(row.device, &error);
+    assert_good(device, error);
+    const struct shard_wire_settings settings = { .seats = &places[0].seats, .device = device, .most_bytes = 40,
+                                                  .deadline_ns = 20000000 };
+    struct shard_wire *wire;
+    assert_int_equal(pthread_create(&places[1].thread, NULL, name_nothing, &places[1]), 0);
+    assert_false(shard_wire_create(&wire, &settings, &error));
+    assert_error(error, "rank 0: device 0 of its group waits for the others of 2 since 20.0 ms");
+    assert_null(wire);
+    pthread_join(places[1].thread, NULL);
+    device_close(device);
+    thread_group_free(group);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST_ROW(all_get_the_sum_in_the_order_of_members, &rows[0]),
+        TEST_ROW(all_get_the_sum_in_the_order_of_members, &rows[1]),
+        TEST_ROW(all_get_the_sum_in_the_order_of_members, &rows[2]),
+        TEST_ROW(all_get_the_sum_in_the_order_of_members, &rows[3]),
+        TEST_ROW(all_get_the_sum_in_the_order_of_members, &rows[4]),
+        cmocka_unit_test(nobody_waits_past_the_deadline),
+    };
+    return cmocka_run_group_tests_name("shard_wire", tests, NULL, NULL);
+}
