@@ -97,6 +97,23 @@ void shards_backward_input(const struct layer *shards, const struct layer_pass *
 
 // --- parameters -------------------------------------------------------------------------
 
+// What is split lies together, in every kind.
+void shard_own_range(const struct layer *shard, uint64_t *first, uint64_t *end)
+{
+    struct tensor tensors[LAYER_TENSORS];
+    const size_t count = layer_tensors(shard, tensors);
+    size_t from = 0;
+    while (tensors[from].split == SPLIT_NONE)
+        from++;
+    size_t to = from;
+    while (to < count && tensors[to].split != SPLIT_NONE)
+        to++;
+    *first = tensors[from].offset;
+    *end = to < count ? tensors[to].offset : layer_sizes(shard).parameter_bytes / precision_bytes(shard->shape.precision);
+    for (; to < count; to++)
+        assert(tensors[to].split == SPLIT_NONE);
+}
+
 static void copy_between(const struct layer *shard, size_t bytes, char *own, char *whole, bool is_cut)
 {
     struct layer entire = *shard;

@@ -31,6 +31,9 @@ void shards_forward(const struct layer *shards, const struct layer_pass *passes,
 void shards_backward(const struct layer *shards, const struct layer_pass *passes, size_t count);
 void shards_backward_input(const struct layer *shards, const struct layer_pass *passes, size_t count);
 
+// Numbers [first, end) of a shard's parameters are its own; the others all shards have alike.
+void shard_own_range(const struct layer *shard, uint64_t *first, uint64_t *end);
+
 // Between the parameters of a shard and those of the whole layer, in host memory; or what there is of each number of
 // them: `bytes` each.
 void shard_cut(const struct layer *shard, size_t bytes, void *own, const void *whole);

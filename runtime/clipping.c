@@ -14,17 +14,23 @@ static uint32_t count_layers(const struct stage *stages, uint32_t stage_count)
     return count;
 }
 
-bool clipping_open(struct clipping *clipping, struct device *device, const struct stage *stages, uint32_t stage_count,
-                   float limit, struct error *error)
+static size_t norm_count(const struct clipping *clipping)
 {
-    *clipping = (struct clipping){ .device = device, .limit = limit };
+    return (size_t)clipping->layers * clipping->members;
+}
+
+bool clipping_open(struct clipping *clipping, struct device *device, const struct stage *stages, uint32_t stage_count,
+                   float limit, const struct split_norms *split, uint32_t member, struct error *error)
+{
+    *clipping = (struct clipping){ .device = device, .limit = limit, .members = split ? split->members : 1,
+                                   .member = member, .split = split };
     if (limit <= 0)
         return true;
-    clipping->layers = count_layers(stages, stage_count);
-    clipping->host = calloc(clipping->layers + 1u, sizeof *clipping->host);
+    clipping->layers = split ? split->layer_count : count_layers(stages, stage_count);
+    clipping->host = calloc(norm_count(clipping) + 1, sizeof *clipping->host);
     if (!clipping->host)
         return error_no_memory(error, "the norms of gradients");
-    clipping->norms = device_allocate(device, round_to_256((clipping->layers + 1u) * sizeof *clipping->norms), error);
+    clipping->norms = device_allocate(device, round_to_256((norm_count(clipping) + 1) * sizeof *clipping->norms), error);
     clipping->measured = clipping->norms ? event_create(device, error) : NULL;
     return clipping->measured != NULL;
 }
@@ -39,14 +45,25 @@ void clipping_close(struct clipping *clipping)
 
 void clipping_begin(const struct clipping *clipping, struct queue *queue)
 {
-    queue_zero(queue, clipping->norms, clipping->layers * sizeof *clipping->norms);
+    queue_zero(queue, clipping->norms, norm_count(clipping) * sizeof *clipping->norms);
+}
+
+struct norm_range split_measured(const struct split_norms *split, uint32_t layer, uint32_t member, uint64_t count)
+{
+    if (member == 0)
+        return (struct norm_range){ 0, count };
+    const struct split_layer *of = &split->layers[layer];
+    return of->members > member ? (struct norm_range){ of->first, of->end - of->first } : (struct norm_range){ 0 };
 }
 
 void clipping_measure_part(const struct clipping *clipping, struct queue *queue, const struct stage_part *part,
                            const float *gradients)
 {
-    if (!part->is_copy && part->end > part->first)
-        kernel_norm(queue, &clipping->norms[part->layer], gradients, part->end - part->first);
+    const struct norm_range measured = split_measured(clipping->split, part->layer, clipping->member,
+                                                      part->end - part->first);
+    if (!part->is_copy && measured.count > 0)
+        kernel_norm(queue, &clipping->norms[(size_t)part->layer * clipping->members + clipping->member],
+                    gradients + measured.first, measured.count);
 }
 
 void clipping_measure(const struct clipping *clipping, struct queue *queue, const struct stage *stage,
@@ -59,21 +76,28 @@ void clipping_measure(const struct clipping *clipping, struct queue *queue, cons
 struct reduction clipping_sum(const struct clipping *clipping, uint32_t group)
 {
     return (struct reduction){ .group = group, .numbers = clipping->norms, .number_bytes = sizeof(float),
-                                .count = clipping->layers };
+                                .count = norm_count(clipping) };
+}
+
+void clipping_add_members(const struct clipping *clipping, struct queue *queue, uint32_t rank)
+{
+    const struct split_norms *split = clipping->split;
+    if (split)
+        split->add(split->self, rank, clipping->member, queue, clipping->norms, norm_count(clipping));
 }
 
 void clipping_clip(const struct clipping *clipping, struct queue *queue, float *gradients, uint64_t count)
 {
-    const struct clip clip = { .norms = clipping->norms, .norm_count = clipping->layers, .limit = clipping->limit };
+    const struct clip clip = { .norms = clipping->norms, .norm_count = norm_count(clipping), .limit = clipping->limit };
     kernel_clip(queue, &clip, gradients, count);
 }
 
 void clipping_download(const struct clipping *clipping, struct queue *queue)
 {
-    queue_download(queue, clipping->host, clipping->norms, clipping->layers * sizeof *clipping->norms);
+    queue_download(queue, clipping->host, clipping->norms, norm_count(clipping) * sizeof *clipping->norms);
 }
 
 double clipping_norm(const struct clipping *clipping)
 {
-    return clip_norm(clipping->host, clipping->layers);
+    return clip_norm(clipping->host, norm_count(clipping));
 }

@@ -468,7 +468,7 @@ struct interpreter *interpreter_create(const struct interpreter_needs *needs, st
     if (!flights_open(&in->flights, needs->schedule, needs->weight_plan->placement, needs->rank, needs->stages,
                       needs->slab, error)
         || !clipping_open(&in->clipping, queue_device(needs->queue), needs->stages, needs->schedule->stages,
-                          needs->optimizer->clip, error)
+                          needs->optimizer->clip, needs->split, needs->member, error)
         || !host_updates_open(&in->host_updates, needs->queue, needs->slab, needs->optimizer, error)
         || !(in->updated = event_create(queue_device(needs->queue), error))) {
         interpreter_free(in);

@@ -52,6 +52,8 @@ struct interpreter_needs {
     bool captures_at_once;  // recordings (replays.h): while messages are under way, too, which may wait on the device
     struct slab *slab;  // this rank's; its stages in order of their number
     const struct optimizer *optimizer;
+    const struct split_norms *split;  // of layers that are split over members (clipping.h), of which this session has
+    uint32_t member;                  // this one; NULL: they are whole
     struct recorder *recorder;
     struct whereabouts *whereabouts;
     float *losses;  // by micro-batch, then part of its sequences

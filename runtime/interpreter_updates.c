@@ -322,6 +322,8 @@ static bool add_all_tied(struct interpreter *in, struct recording *recording, st
         else if (takes_part && !is_alone)
             queue_behind(in, ticket->event);
     }
+    if (ties && ties->have_norms)
+        clipping_add_members(&in->clipping, in->needs.queue, in->needs.rank);
     return true;
 }
 

@@ -272,6 +272,8 @@ static bool open_worker(struct worker *worker, const struct slots *slots, struct
         .captures_at_once = !session->wired,
         .slab = &worker->slab,
         .optimizer = &session->settings.optimizer,
+        .split = session->settings.split,
+        .member = session->settings.member,
         .recorder = &session->recorder,
         .whereabouts = &session->whereabouts,
         .losses = session->part_losses,

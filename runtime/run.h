@@ -34,6 +34,7 @@ struct session_settings {
     // Borrowed. NULL: they are whole.
     struct shard_meeting *shards;
     uint32_t member;  // of the groups that stages are split over: which this session has
+    const struct split_norms *split;  // how their gradients are clipped (clipping.h). Borrowed
     bool never_warms_up;  // stages are called for micro-batches only, not ahead of the first pass (stage.h)
     bool one_communicator;  // for all messages; only in a process group
     bool *is_stuck;         // set where the device got stuck (device.h). NULL: nobody asks

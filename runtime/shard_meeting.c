@@ -7,13 +7,11 @@
 
 #include "common/clock.h"
 #include "common/number.h"
-#include "runtime/shard_wire.h"
 
 static const uint64_t usual_deadline_ns = 600u * (uint64_t)1000000000;
 
 struct guest {  // a member at a place
-    void *data;
-    size_t count;  // of its numbers, or bytes
+    struct shard_numbers has;  // or bytes
     bool has_come;
     struct event *ready, *given;
 };
@@ -202,10 +200,10 @@ static bool agrees(struct shard_meeting *meeting, const struct attendance *at)
     struct error reason = { 0 };
     const struct guest *guests = meeting->places[at->place].guests;
     for (uint32_t m = 1; m < at->members; m++) {
-        if (guests[m].count == guests[0].count)
+        if (guests[m].has.count == guests[0].has.count)
             continue;
         error_set_kind(&reason, ERROR_MACHINE, "device %u of a group brings %zu numbers to a sum, device 0 %zu", m,
-                       guests[m].count, guests[0].count);
+                       guests[m].has.count, guests[0].has.count);
         fail_for(meeting, &reason);
         return false;
     }
@@ -217,21 +215,22 @@ static bool agrees(struct shard_meeting *meeting, const struct attendance *at)
 static void add_share(const struct shard_meeting *meeting, const struct attendance *at, struct queue *queue)
 {
     const struct guest *guests = meeting->places[at->place].guests;
-    const enum precision precision = device_precision(meeting->device);
-    const size_t first = share_begin(guests[0].count, at->member, at->members);
-    const size_t count = share_begin(guests[0].count, at->member + 1, at->members) - first;
-    struct values *sum = values_at(guests[0].data, precision, first);
-    for (uint32_t m = 1; count > 0 && m < at->members; m++)
-        kernel_add(queue, sum, sum, values_at(guests[m].data, precision, first), count);
-    for (uint32_t m = 1; count > 0 && m < at->members; m++)
-        queue_copy(queue, values_at(guests[m].data, precision, first), sum, count * precision_bytes(precision));
+    const struct device *device = meeting->device;
+    const size_t first = share_begin(guests[0].has.count, at->member, at->members);
+    const size_t count = share_begin(guests[0].has.count, at->member + 1, at->members) - first;
+    const struct shard_numbers sum = shard_numbers_behind(guests[0].has, device, first, count);
+    for (uint32_t m = 1; m < at->members; m++)
+        shard_numbers_add(queue, sum, shard_numbers_behind(guests[m].has, device, first, count).at);
+    for (uint32_t m = 1; m < at->members; m++)
+        queue_copy(queue, shard_numbers_behind(guests[m].has, device, first, count).at, sum.at,
+                   count * shard_number_bytes(&sum, device));
 }
 
 static void take_first(const struct shard_meeting *meeting, const struct attendance *at, struct queue *queue)
 {
     const struct guest *guests = meeting->places[at->place].guests;
     if (at->member > 0)
-        queue_copy(queue, guests[at->member].data, guests[0].data, guests[0].count);
+        queue_copy(queue, guests[at->member].has.at, guests[0].has.at, guests[0].has.count);
 }
 
 typedef void meeting_work(const struct shard_meeting *meeting, const struct attendance *at, struct queue *queue);
@@ -253,50 +252,55 @@ static bool meet(struct shard_meeting *meeting, const struct attendance *at, str
 }
 
 // Where somebody has failed nobody brings anything more: others may still be looking at what came last.
-static bool bring(struct shard_meeting *meeting, const struct attendance *at, struct queue *queue, void *data,
-                  size_t count)
+static bool bring(struct shard_meeting *meeting, const struct attendance *at, struct queue *queue,
+                  const struct shard_numbers *has)
 {
     struct guest *guest = &meeting->places[at->place].guests[at->member];
     pthread_mutex_lock(&meeting->lock);
     const bool good = !has_failed(meeting);
     if (good) {
-        guest->data = data;
-        guest->count = count;
+        guest->has = *has;
         event_record(guest->ready, queue);
     }
     pthread_mutex_unlock(&meeting->lock);
     return good;
 }
 
-static void attend(struct shard_meeting *meeting, const struct attendance *at, struct queue *queue, void *data,
-                   size_t count, meeting_work *work)
+static void attend(struct shard_meeting *meeting, const struct attendance *at, struct queue *queue,
+                   const struct shard_numbers *has, meeting_work *work)
 {
     struct error error = { 0 };
-    if ((!bring(meeting, at, queue, data, count) || !meet(meeting, at, queue, work))
+    if ((!bring(meeting, at, queue, has) || !meet(meeting, at, queue, work))
         && !shard_meeting_is_well(meeting, &error))
         queue_fail(queue, error.text);
 }
 
-static void sum_by_wire(struct shard_meeting *meeting, struct queue *queue, struct values *part, size_t count)
+static void sum_by_wire(struct shard_meeting *meeting, struct queue *queue, const struct shard_numbers *part)
 {
     struct error error = { 0 };
-    if (shard_meeting_is_well(meeting, &error) && shard_wire_sum(meeting->wire, queue, part, count, &error))
+    if (shard_meeting_is_well(meeting, &error) && shard_wire_sum(meeting->wire, queue, part, &error))
         return;
     fail_for(meeting, &error);
     queue_fail(queue, error.text);
 }
 
+void shard_meeting_sum_here(struct shard_meeting *meeting, const struct attendance *at, struct queue *queue,
+                            const struct shard_numbers *part)
+{
+    attend(meeting, at, queue, part, add_share);
+}
+
 void shard_meeting_sum(struct shard_meeting *meeting, const struct attendance *at, struct queue *queue,
-                       struct values *part, size_t count)
+                       const struct shard_numbers *part)
 {
     if (meeting->wire)
-        sum_by_wire(meeting, queue, part, count);
+        sum_by_wire(meeting, queue, part);
     else
-        attend(meeting, at, queue, part, count, add_share);
+        shard_meeting_sum_here(meeting, at, queue, part);
 }
 
 void shard_meeting_hand_over(struct shard_meeting *meeting, const struct attendance *at, struct queue *queue,
                              void *data, uint64_t bytes)
 {
-    attend(meeting, at, queue, data, bytes, take_first);
+    attend(meeting, at, queue, &(struct shard_numbers){ .at = data, .count = bytes }, take_first);
 }

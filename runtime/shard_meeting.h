@@ -15,6 +15,7 @@
 #define RUNTIME_SHARD_MEETING_H
 
 #include "device/kernels.h"
+#include "runtime/shard_wire.h"
 #include "runtime/weir.h"
 
 struct shard_meeting;
@@ -25,7 +26,6 @@ struct shard_meeting *shard_meeting_create(struct device *device, uint32_t membe
 void shard_meeting_free(struct shard_meeting *meeting);
 
 // From now on sums are over a wire, which the meeting takes; NULL: nothing changes.
-struct shard_wire;
 void shard_meeting_take_wire(struct shard_meeting *meeting, struct shard_wire *wire);
 
 // Who meets at a place: the first so many members, this one of them; or, where one hands over what it has, these are
@@ -36,7 +36,10 @@ struct attendance {
 
 // What fails, fails the queue.
 void shard_meeting_sum(struct shard_meeting *meeting, const struct attendance *at, struct queue *queue,
-                       struct values *part, size_t count);
+                       const struct shard_numbers *part);
+// Of those on this device, whether or not there is a wire.
+void shard_meeting_sum_here(struct shard_meeting *meeting, const struct attendance *at, struct queue *queue,
+                            const struct shard_numbers *part);
 
 // Member 0's data become those of all.
 void shard_meeting_hand_over(struct shard_meeting *meeting, const struct attendance *at, struct queue *queue,

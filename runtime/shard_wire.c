@@ -17,7 +17,7 @@ struct shard_wire {
     struct communicator *communicator;
     void *room;
     uint64_t room_bytes;
-    size_t share;  // of a piece: so many numbers at most, and those of its last one that are no multiple
+    uint64_t row_bytes;  // of it, of another member
     struct message_end *ends;
 };
 
@@ -66,71 +66,73 @@ static bool await_ready(const struct shard_wire *wire, struct error *error)
 
 // --- adding --------------------------------------------------------------------------------
 
-// Numbers of a part that are added up at a time.
-struct piece {
-    struct values *at;
-    size_t count;
-};
-
-static struct values *share_at(const struct shard_wire *wire, const struct piece *piece, uint32_t member, size_t *count)
+// Of numbers that are added up at a time, a member's share.
+static struct shard_numbers share_of(const struct shard_wire *wire, const struct shard_numbers *piece, uint32_t member)
 {
     const size_t first = share_begin(piece->count, member, wire->members);
-    *count = share_begin(piece->count, member + 1, wire->members) - first;
-    return values_at(piece->at, device_precision(wire->settings.device), first);
+    const size_t end = share_begin(piece->count, member + 1, wire->members);
+    return shard_numbers_behind(*piece, wire->settings.device, first, end - first);
 }
 
 // What a member has sent; nothing is of this one.
-static struct values *room_of(const struct shard_wire *wire, uint32_t member)
+static void *room_of(const struct shard_wire *wire, uint32_t member)
 {
     const size_t row = member < wire->member ? member : member - 1;
-    return values_at(wire->room, device_precision(wire->settings.device), row * (wire->share + SHARE_MULTIPLE));
+    return (char *)wire->room + row * wire->row_bytes;
 }
 
-static void add_end(struct shard_wire *wire, size_t *used, bool is_send, uint32_t peer, void *data, size_t count)
+// So many numbers at most have shares that fit in the room, with those of the last share that are no multiple.
+static size_t most_of_piece(const struct shard_wire *wire, size_t number_bytes)
 {
-    const uint64_t size = precision_bytes(device_precision(wire->settings.device));
-    if (count > 0)
-        wire->ends[(*used)++] = (struct message_end){ .is_send = is_send, .peer = peer, .data = data,
-                                                      .bytes = count * size };
+    return (wire->row_bytes / number_bytes / SHARE_MULTIPLE - 1) * SHARE_MULTIPLE * wire->members;
+}
+
+static void add_end(struct shard_wire *wire, size_t *used, bool is_send, uint32_t peer, void *data, uint64_t bytes)
+{
+    if (bytes > 0)
+        wire->ends[(*used)++] = (struct message_end){ .is_send = is_send, .peer = peer, .data = data, .bytes = bytes };
 }
 
 // Shares out, or sums back.
-static bool exchange(struct shard_wire *wire, struct queue *queue, const struct piece *piece, bool is_back,
+static bool exchange(struct shard_wire *wire, struct queue *queue, const struct shard_numbers *piece, bool is_back,
                      struct error *error)
 {
-    size_t used = 0, own_count;
-    struct values *own = share_at(wire, piece, wire->member, &own_count);
+    const size_t size = shard_number_bytes(piece, wire->settings.device);
+    const struct shard_numbers own = share_of(wire, piece, wire->member);
+    size_t used = 0;
     for (uint32_t member = 0; member < wire->members; member++) {
-        size_t count;
-        struct values *its = share_at(wire, piece, member, &count);
+        const struct shard_numbers its = share_of(wire, piece, member);
         if (member == wire->member)
             continue;
-        add_end(wire, &used, true, member, is_back ? own : its, is_back ? own_count : count);
-        add_end(wire, &used, false, member, is_back ? its : room_of(wire, member), is_back ? count : own_count);
+        add_end(wire, &used, true, member, is_back ? own.at : its.at, (is_back ? own.count : its.count) * size);
+        add_end(wire, &used, false, member, is_back ? its.at : room_of(wire, member),
+                (is_back ? its.count : own.count) * size);
     }
     communicator_exchange(wire->communicator, queue, wire->ends, used);
     return await_ready(wire, error);
 }
 
-static void add_share(struct shard_wire *wire, struct queue *queue, const struct piece *piece)
+static void add_share(struct shard_wire *wire, struct queue *queue, const struct shard_numbers *piece)
 {
-    size_t count;
-    struct values *own = share_at(wire, piece, wire->member, &count);
-    struct values *sum = wire->member == 0 ? own : room_of(wire, 0);
-    for (uint32_t member = 1; count > 0 && member < wire->members; member++)
-        kernel_add(queue, sum, sum, member == wire->member ? own : room_of(wire, member), count);
-    if (count > 0 && sum != own)
-        queue_copy(queue, own, sum, count * precision_bytes(device_precision(wire->settings.device)));
+    const struct shard_numbers own = share_of(wire, piece, wire->member);
+    struct shard_numbers sum = own;
+    if (wire->member > 0)
+        sum.at = room_of(wire, 0);
+    for (uint32_t member = 1; member < wire->members; member++)
+        shard_numbers_add(queue, sum, member == wire->member ? own.at : room_of(wire, member));
+    if (sum.at != own.at)
+        queue_copy(queue, own.at, sum.at, own.count * shard_number_bytes(&own, wire->settings.device));
 }
 
-bool shard_wire_sum(struct shard_wire *wire, struct queue *queue, struct values *part, size_t count,
+bool shard_wire_sum(struct shard_wire *wire, struct queue *queue, const struct shard_numbers *part,
                     struct error *error)
 {
-    const size_t most = wire->share * wire->members;
+    const size_t most = most_of_piece(wire, shard_number_bytes(part, wire->settings.device));
     bool good = group_is_well(wire, error);
-    for (size_t first = 0; good && first < count; first += most) {
-        const struct piece piece = { values_at(part, device_precision(wire->settings.device), first),
-                                     count - first < most ? count - first : most };
+    for (size_t first = 0; good && first < part->count; first += most) {
+        const struct shard_numbers piece
+            = shard_numbers_behind(*part, wire->settings.device, first,
+                                   part->count - first < most ? part->count - first : most);
         good = exchange(wire, queue, &piece, false, error);
         if (good)
             add_share(wire, queue, &piece);
@@ -141,14 +143,15 @@ bool shard_wire_sum(struct shard_wire *wire, struct queue *queue, struct values 
 
 // --- making --------------------------------------------------------------------------------
 
+// Enough for a share of the largest part, or as much as there may be.
 static bool open_room(struct shard_wire *wire, struct error *error)
 {
     const struct shard_wire_settings *settings = &wire->settings;
-    const uint64_t size = precision_bytes(device_precision(settings->device)), others = wire->members - 1;
-    const uint64_t wanted = settings->most_bytes / size / wire->members / SHARE_MULTIPLE + 1;
-    const uint64_t most = settings->room_bytes / size / others / SHARE_MULTIPLE;
-    wire->share = (size_t)max_u64(min_u64(wanted, most), 1) * SHARE_MULTIPLE;
-    wire->room_bytes = (wire->share + SHARE_MULTIPLE) * others * size;
+    const uint64_t others = wire->members - 1, least = 2 * SHARE_MULTIPLE * sizeof(float);
+    const uint64_t wanted = settings->most_bytes / wire->members + least;
+    const uint64_t most = settings->room_bytes / others / least * least;
+    wire->row_bytes = round_to_256(max_u64(min_u64(wanted, most), least));
+    wire->room_bytes = wire->row_bytes * others;
     wire->room = device_allocate(settings->device, wire->room_bytes, error);
     wire->ends = calloc(2 * (size_t)wire->members, sizeof wire->ends[0]);
     return wire->room && (wire->ends || error_no_memory(error, "the sums over shards"));

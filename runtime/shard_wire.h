@@ -19,6 +19,34 @@ static inline size_t share_begin(size_t count, uint32_t share, uint32_t shares)
     return share == shares ? count : count / SHARE_MULTIPLE * share / shares * SHARE_MULTIPLE;
 }
 
+// What a member brings to a sum: numbers of the device's precision, or floats whatever that is.
+struct shard_numbers {
+    void *at;
+    size_t count;
+    bool are_floats;
+};
+
+static inline size_t shard_number_bytes(const struct shard_numbers *numbers, const struct device *device)
+{
+    return numbers->are_floats ? sizeof(float) : precision_bytes(device_precision(device));
+}
+
+// Some of them, behind the first so many.
+static inline struct shard_numbers shard_numbers_behind(struct shard_numbers all, const struct device *device,
+                                                        size_t first, size_t count)
+{
+    return (struct shard_numbers){ (char *)all.at + first * shard_number_bytes(&all, device), count, all.are_floats };
+}
+
+// sum += other.
+static inline void shard_numbers_add(struct queue *queue, struct shard_numbers sum, const void *other)
+{
+    if (sum.count > 0 && sum.are_floats)
+        kernel_add_floats(queue, sum.at, sum.at, other, sum.count);
+    else if (sum.count > 0)
+        kernel_add(queue, sum.at, sum.at, other, sum.count);
+}
+
 struct shard_wire;
 
 struct shard_wire_settings {
@@ -33,7 +61,7 @@ struct shard_wire_settings {
 bool shard_wire_create(struct shard_wire **wire, const struct shard_wire_settings *settings, struct error *error);
 void shard_wire_free(struct shard_wire *wire);
 
-bool shard_wire_sum(struct shard_wire *wire, struct queue *queue, struct values *part, size_t count,
+bool shard_wire_sum(struct shard_wire *wire, struct queue *queue, const struct shard_numbers *part,
                     struct error *error);
 
 // Ends what is under way, by the thread that sums: there are no sums any more.

@@ -120,7 +120,7 @@ static size_t copies_of(const struct batch_settings *settings)
 static void add_up(void *self, struct queue *queue, struct values *part, size_t count)
 {
     const struct summing *summing = self;
-    shard_meeting_sum(summing->meeting, &summing->at, queue, part, count);
+    shard_meeting_sum(summing->meeting, &summing->at, queue, &(struct shard_numbers){ part, count, false });
 }
 
 // A shard whose group has failed ends here, not where its queue is waited for.

@@ -113,11 +113,12 @@ static uint64_t most_bytes(const struct split_layers *layers)
 static bool open_meeting(struct split_layers *layers, const struct plan *plan, struct device *device, uint32_t copies,
                          struct error *error)
 {
-    const uint32_t places = (uint32_t)layers->model->layer_count * copies + followers_places(plan, copies);
+    const uint32_t sums = (uint32_t)layers->model->layer_count * copies + followers_places(plan, copies);
     const struct shard_wire_settings settings = { .seats = &layers->seats, .device = device,
                                                   .most_bytes = most_bytes(layers) };
     struct shard_wire *wire = NULL;
-    layers->meeting = shard_meeting_create(device, layers->members, places, 0, error);
+    layers->first_norm_place = sums;
+    layers->meeting = shard_meeting_create(device, layers->members, sums + plan->ranks, 0, error);
     if (!ranks_all_good(layers->seats.group, layers->meeting != NULL, error)
         || (layers->seats.group && !shard_wire_create(&wire, &settings, error)))
         return false;
@@ -141,6 +142,17 @@ static bool open_members(struct split_layers *layers, const struct plan *plan, s
     return good && (members == 1 || follow(layers, plan, copies, error));
 }
 
+static void note_split(struct split_layers *layers, uint32_t layer)
+{
+    struct split_layer *split = &layers->splits[layer];
+    *split = (struct split_layer){ .members = 1 };
+    if (!is_split(layers, layer))
+        return;
+    const struct layer shard = shard_of(layers, layer, 0);
+    split->members = layers->shards[layer];
+    shard_own_range(&shard, &split->first, &split->end);
+}
+
 static bool open_split(struct split_layers *layers, const struct plan *plan, const struct model *model,
                        const struct run_place *place, struct error *error)
 {
@@ -153,13 +165,16 @@ static bool open_split(struct split_layers *layers, const struct plan *plan, con
     layers->of = calloc(layers->members, sizeof(struct model_layers *));
     layers->layers = calloc(layers->members, sizeof(const struct weir_layer *));
     layers->shards = calloc(model->layer_count, sizeof layers->shards[0]);
-    if (!layers->of || !layers->layers || !layers->shards)
+    layers->splits = calloc(model->layer_count, sizeof layers->splits[0]);
+    if (!layers->of || !layers->layers || !layers->shards || !layers->splits)
         return error_no_memory(error, "the layers of a plan");
     if (layers->members > 1 && !seats_open(&layers->seats, plan, place->group, error))
         return false;
     for (size_t s = 0; s < plan->stage_count; s++)
         for (uint32_t l = plan->stages[s].first; l < plan->stages[s].end && l < model->layer_count; l++)
             layers->shards[l] = plan_stage_group(&plan->stages[s]);
+    for (uint32_t l = 0; layers->members > 1 && l < model->layer_count; l++)
+        note_split(layers, l);
     return true;
 }
 
@@ -196,6 +211,7 @@ void split_layers_free(struct split_layers *layers)
     shard_meeting_free(layers->meeting);
     seats_close(&layers->seats);
     free(layers->shards);
+    free(layers->splits);
     free(layers->of);
     free((void *)layers->layers);
     free(layers);
@@ -217,14 +233,36 @@ struct model_layers *split_layers_of_twin(const struct split_layers *layers, con
     return model_layers_create_split(model, device, settings, &splitting, error);
 }
 
-bool split_layers_settle(const struct split_layers *layers, struct session_settings *settings, struct error *error)
+// --- sessions ------------------------------------------------------------------------------
+
+// First of the members here, then of those that have a device each: those who follow have nothing to clip.
+static void add_norms(void *self, uint32_t rank, uint32_t member, struct queue *queue, float *norms, size_t count)
+{
+    const struct split_layers *layers = self;
+    const struct seats *seats = &layers->seats;
+    const struct shard_numbers all = { norms, count, true };
+    const uint32_t group = seats->group ? seats_group(seats, rank) : 1;
+    struct attendance at = { layers->first_norm_place + rank, layers->members, member };
+    if (seats->group) {
+        at.members = 1 + layers->members - group;
+        at.member = seats_row(seats, rank, member);
+    }
+    if (at.members > 1 && (member == 0 || member >= group || !seats->group))
+        shard_meeting_sum_here(layers->meeting, &at, queue, &all);
+    if (group > 1 && member < group)
+        shard_meeting_sum(layers->meeting, &at, queue, &all);
+}
+
+bool split_layers_settle(struct split_layers *layers, struct session_settings *settings, struct error *error)
 {
     settings->shards = layers->meeting;
-    if (layers->members > 1 && !optimizer_is_by_parameter(settings->optimizer.kind))
-        return error_set(error, "%s looks at whole layers, of which a member of a group of devices has a part: plan with"
-                         " sgd, momentum, adam or adamw, or without variants", optimizer_names[settings->optimizer.kind]);
-    return layers->members == 1 || settings->optimizer.clip <= 0
-        || error_set(error, "gradients of a plan whose stages are split over groups of devices are not clipped: their "
-                     "norm is of all members, and each would take its own; leave clipping out, or plan without "
-                     "variants");
+    if (layers->members == 1)
+        return true;
+    layers->norms = (struct split_norms){ .members = layers->members, .layers = layers->splits,
+                                          .layer_count = (uint32_t)layers->model->layer_count, .add = add_norms,
+                                          .self = layers };
+    settings->split = &layers->norms;
+    return optimizer_is_by_parameter(settings->optimizer.kind)
+        || error_set(error, "%s looks at whole layers, of which a member of a group of devices has a part: plan with"
+                     " sgd, momentum, adam or adamw, or without variants", optimizer_names[settings->optimizer.kind]);
 }

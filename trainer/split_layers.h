@@ -2,6 +2,7 @@
 #ifndef TRAINER_SPLIT_LAYERS_H
 #define TRAINER_SPLIT_LAYERS_H
 
+#include "runtime/clipping.h"
 #include "runtime/followers.h"
 #include "runtime/shard_pipelines.h"
 #include "trainer/model_layers.h"
@@ -16,6 +17,9 @@ struct split_layers {
     struct followers *followers;
     const struct weir_layer **layers;
     const struct model *model;
+    struct split_layer *splits;     // by layer, as gradients are clipped by
+    struct split_norms norms;
+    uint32_t first_norm_place;      // of the meeting: one for each rank
     struct pipeline_shards joining;  // how their parameters make up those of the model's layers
 };
 
@@ -34,6 +38,6 @@ struct model_layers *split_layers_of_twin(const struct split_layers *layers, con
 const struct weir_layer *split_layers_first(const struct split_layers *layers);
 
 // The session's, of pipelines that are split. Refuses what they are not run with.
-bool split_layers_settle(const struct split_layers *layers, struct session_settings *settings, struct error *error);
+bool split_layers_settle(struct split_layers *layers, struct session_settings *settings, struct error *error);
 
 #endif

@@ -98,6 +98,16 @@ static void *of_part(const struct twin *twin, void *parts, uint64_t bytes, uint3
     return (char *)parts + split * part_bytes(twin, bytes);
 }
 
+static uint32_t members_of(const struct twin *twin)
+{
+    return twin->settings.split ? twin->settings.split->members : 1;
+}
+
+static size_t norm_count(const struct twin *twin)
+{
+    return twin->layer_count * members_of(twin);
+}
+
 // NULL where nothing is trained.
 static const struct stage_updates *updates_of(const struct twin *twin, size_t layer)
 {
@@ -166,7 +176,7 @@ static bool allocate(struct twin *twin, const struct profile *profile, struct er
     for (size_t i = 0; i < WEIR_MOST_INPUTS; i++)
         twin->parts[i] = get(twin, part, &good, error);
     if (twin->settings.optimizer.clip > 0)
-        twin->norms = get(twin, twin->layer_count * sizeof *twin->norms, &good, error);
+        twin->norms = get(twin, norm_count(twin) * sizeof *twin->norms, &good, error);
     return good && allocate_shares(twin, error);
 }
 
@@ -449,14 +459,27 @@ static void add_shares(struct twin *twin)
     }
 }
 
+// A norm for each member that has a shard of the layer.
+static void measure(struct twin *twin, size_t l)
+{
+    const struct split_norms *split = twin->settings.split;
+    const uint32_t shards = split ? split->layers[l].members : 1;
+    const uint64_t count = number_count(twin, l) / shards;
+    for (uint32_t m = 0; m < shards; m++) {
+        const struct norm_range measured = split_measured(split, (uint32_t)l, m, count);
+        kernel_norm(twin->queue, &twin->norms[l * members_of(twin) + m],
+                    twin->own[l].gradients + m * count + measured.first, measured.count);
+    }
+}
+
 // Clips the gradients of all layers by their norm.
 static void clip(struct twin *twin)
 {
-    const struct clip clip = { twin->norms, twin->layer_count, twin->settings.optimizer.clip };
-    queue_zero(twin->queue, twin->norms, twin->layer_count * sizeof *twin->norms);
+    const struct clip clip = { twin->norms, norm_count(twin), twin->settings.optimizer.clip };
+    queue_zero(twin->queue, twin->norms, norm_count(twin) * sizeof *twin->norms);
     for (size_t l = 0; l < twin->layer_count; l++)
         if (twin->layers[l].parameter_bytes > 0)
-            kernel_norm(twin->queue, &twin->norms[l], twin->own[l].gradients, number_count(twin, l));
+            measure(twin, l);
     for (size_t l = 0; l < twin->layer_count; l++)
         if (twin->layers[l].parameter_bytes > 0)
             kernel_clip(twin->queue, &clip, twin->own[l].gradients, number_count(twin, l));

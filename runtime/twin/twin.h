@@ -15,6 +15,7 @@
 #ifndef RUNTIME_TWIN_TWIN_H
 #define RUNTIME_TWIN_TWIN_H
 
+#include "runtime/clipping.h"
 #include "runtime/optimizer.h"
 #include "runtime/weir.h"
 #include "runtime/twin/updates.h"
@@ -26,6 +27,7 @@ struct twin_settings {
     const uint32_t *first_of_stage;   // layer that each stage begins with, and the layer count after the last
     struct optimizer optimizer;
     enum shard shard;                 // what replicas share: it says in which order gradients are added
+    const struct split_norms *split;  // where a layer is all its shards, one behind the other (clipping.h). NULL: none is
 };
 
 // Layers and schedule are borrowed. Needs room for the whole model, and for as many

@@ -72,7 +72,7 @@ static bool make_pair(struct pair *pair, struct error *error)
     if (plan->order && !pair->ordered)
         return false;
     const struct twin_settings twin = { pair->pipeline->schedule, pair->first_of_stage, what->settings.optimizer,
-                                       plan->holding.shard };
+                                        plan->holding.shard, what->settings.split };
     pair->twin = twin_create(plan->order ? pair->ordered : what->theirs, what->layer_count, what->device, &twin, error);
     return pair->twin != NULL;
 }

@@ -71,13 +71,16 @@ cp -r fresh gone && rm -r gone/step-6
 train unlike gone > again.txt; echo "exit $?"
 diff -r fresh/step-6 gone/step-6 && echo "the same bits"
 
+echo "# clipped by the norm of what all members have"
+plan two.json --schedule 1f1b --variants tensor2,tensor4 && run --clip 0.5 && together 6 weir verify plan.json --clip 0.5
+plan two.json --schedule zb-h1 --variants -,tensor2 && run --clip 0.5 && together 3 weir verify plan.json --clip 0.5
+
 echo "# tied words: on groups of one size"
 weir profile $model,tied --tensor 2 -o tied.json >/dev/null
 plan tied.json --schedule 1f1b --tied apart --variants tensor2,tensor2 && run
 plan tied.json --schedule 1f1b --tied apart --variants tensor2,- && run
 
 echo "# what is not run"
-plan two.json --schedule 1f1b --variants tensor2,tensor2 && run --clip 1
 plan two.json --schedule seq1f1b --variants tensor2,tensor2 && run
 plan two.json --schedule 1f1b --variants tensor2,tensor2 --optimizer adam8bit && run
 sed 's/tensor2/split2/g' two.json > other.json

@@ -320,6 +320,31 @@ static void shards_begin_as_what_is_cut_from_the_layer(void **state)
     sit_down(&s);
 }
 
+// As norms are taken of: all that the first shard has, and of the others what is their own.
+static void every_parameter_is_counted_once(void **state)
+{
+    struct stand s;
+    const struct row *row = *state;
+    stand_up(&s, row);
+    double squares = 0, whole = 0;
+    for (size_t i = 0; i < s.count; i++) {
+        uint64_t first = 0, end = s.shards[i].sizes.parameter_bytes / s.number_bytes;
+        memset(s.shards[i].parameters, 0, s.shards[i].sizes.parameter_bytes);
+        shard_cut(&s.layers[i], s.number_bytes, s.shards[i].parameters, s.whole.parameters);
+        if (i > 0)
+            shard_own_range(&s.layers[i], &first, &end);
+        for (uint64_t n = first; n < end; n++)
+            squares += pow(number_of(&s, s.shards[i].parameters, n), 2);
+    }
+    struct tensor tensors[LAYER_TENSORS];
+    const size_t count = layer_tensors(&s.whole.layer, tensors);
+    for (size_t t = 0; t < count; t++)
+        for (size_t n = 0; n < tensors[t].rows * tensors[t].columns; n++)
+            whole += pow(number_of(&s, s.whole.parameters, tensors[t].offset + n), 2);
+    assert_true(whole > 0 && fabs(squares - whole) <= 1e-9 * whole);
+    sit_down(&s);
+}
+
 static void shards_share_the_work(void **state)
 {
     struct stand s;
@@ -354,7 +379,7 @@ static void what_cannot_be_shared_evenly_is_refused(void **state)
 
 int main(void)
 {
-    enum { ROWS = sizeof rows / sizeof rows[0], EACH = 4 };
+    enum { ROWS = sizeof rows / sizeof rows[0], EACH = 5 };
     static const struct {
         const char *name;
         CMUnitTestFunction function;
@@ -362,6 +387,7 @@ int main(void)
         { "all shards together compute the layer", all_shards_together_compute_the_layer },
         { "B of shards is I and then W", b_of_shards_is_i_and_then_w },
         { "shards begin as what is cut from the layer", shards_begin_as_what_is_cut_from_the_layer },
+        { "every parameter is counted once", every_parameter_is_counted_once },
         { "shards share the work", shards_share_the_work },
     };
     static char names[ROWS * EACH][96];

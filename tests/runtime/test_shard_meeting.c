@@ -39,7 +39,8 @@ static void *add_up(void *argument)
     for (uint32_t turn = 0; turn < TURNS; turn++) {
         kernel_fill_normal(member->queue, member->part, 1, member->number * TURNS + turn, 0, member->count);
         const struct attendance at = { turn % PLACES, member->members, member->number };
-        shard_meeting_sum(member->meeting, &at, member->queue, member->part, member->count);
+        const struct shard_numbers part = { member->part, member->count, false };
+        shard_meeting_sum(member->meeting, &at, member->queue, &part);
         queue_download(member->queue, member->sums[turn], member->part, bytes);
     }
     queue_wait(member->queue, &member->error);

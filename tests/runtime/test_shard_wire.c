@@ -53,7 +53,7 @@ static bool add_turns(struct place *place, struct device *device, struct shard_w
     bool good = true;
     for (uint32_t turn = 0; good && turn < TURNS; turn++) {
         kernel_fill_normal(queue, part, 1, key_of(place->group.rank, turn), 0, count);
-        good = !wire || shard_wire_sum(wire, queue, part, count, &place->error);
+        good = !wire || shard_wire_sum(wire, queue, &(struct shard_numbers){ part, count, false }, &place->error);
         queue_download(queue, place->sums[turn], part, count * precision_bytes(device_precision(device)));
     }
     return good && queue_wait(queue, &place->error);
