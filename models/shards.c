@@ -51,48 +51,62 @@ static void sum_parts(const struct layer *layer, struct queue *queue, struct val
         queue_copy(queue, parts[s], parts[0], numbers * precision_bytes(layer->shape.precision));
 }
 
-void shards_forward(const struct layer *shards, const struct layer_pass *passes, size_t count)
+// This pass's parts of sequences.
+static void parts_of(const struct layer *shards, const struct layer_pass *passes, size_t count,
+                     struct layer parts[SHARDS_MOST])
 {
-    struct values *parts[SHARDS_MOST] = { NULL };
-    const struct layer_kind *kind = shards[0].kind;
-    for (size_t s = 0; s < count; s++) {
-        kind->forward(&shards[s], &passes[s]);
-        parts[s] = kind->forward_part(&shards[s], &passes[s]);
-    }
-    sum_parts(&shards[0], passes[0].queue, parts, count);
     for (size_t s = 0; s < count; s++)
-        kind->forward_end(&shards[s], &passes[s]);
+        parts[s] = layer_part(&shards[s], passes[s].split, passes[s].splits);
 }
 
-static void backward_input(const struct layer *shards, const struct layer_pass *inner, size_t count)
+void shards_forward(const struct layer *shards, const struct layer_pass *passes, size_t count)
 {
-    struct values *parts[SHARDS_MOST] = { NULL };
+    struct values *sums[SHARDS_MOST] = { NULL };
+    struct layer parts[SHARDS_MOST] = { { .kind = NULL } };
     const struct layer_kind *kind = shards[0].kind;
+    parts_of(shards, passes, count, parts);
     for (size_t s = 0; s < count; s++) {
-        kind->backward_input(&shards[s], &inner[s]);
-        parts[s] = kind->input_part(&shards[s], &inner[s]);
+        kind->forward(&parts[s], &passes[s]);
+        sums[s] = kind->forward_part(&parts[s], &passes[s]);
     }
-    sum_parts(&shards[0], inner[0].queue, parts, count);
+    sum_parts(&parts[0], passes[0].queue, sums, count);
     for (size_t s = 0; s < count; s++)
-        kind->backward_input_end(&shards[s], &inner[s]);
+        kind->forward_end(&parts[s], &passes[s]);
+}
+
+static void backward_input(const struct layer *parts, const struct layer_pass *inner, size_t count)
+{
+    struct values *sums[SHARDS_MOST] = { NULL };
+    const struct layer_kind *kind = parts[0].kind;
+    for (size_t s = 0; s < count; s++) {
+        kind->backward_input(&parts[s], &inner[s]);
+        sums[s] = kind->input_part(&parts[s], &inner[s]);
+    }
+    sum_parts(&parts[0], inner[0].queue, sums, count);
+    for (size_t s = 0; s < count; s++)
+        kind->backward_input_end(&parts[s], &inner[s]);
 }
 
 void shards_backward(const struct layer *shards, const struct layer_pass *passes, size_t count)
 {
     struct layer_pass inner[SHARDS_MOST] = { { 0 } };
+    struct layer parts[SHARDS_MOST] = { { .kind = NULL } };
+    parts_of(shards, passes, count, parts);
     for (size_t s = 0; s < count; s++)
         inner[s] = layer_pass_of_backward(&shards[s], &passes[s]);
-    backward_input(shards, inner, count);
+    backward_input(parts, inner, count);
     for (size_t s = 0; s < count; s++)
-        shards[s].kind->backward_weight(&shards[s], &inner[s]);
+        parts[s].kind->backward_weight(&parts[s], &inner[s]);
 }
 
 void shards_backward_input(const struct layer *shards, const struct layer_pass *passes, size_t count)
 {
     struct layer_pass inner[SHARDS_MOST] = { { 0 } };
+    struct layer parts[SHARDS_MOST] = { { .kind = NULL } };
+    parts_of(shards, passes, count, parts);
     for (size_t s = 0; s < count; s++)
         inner[s] = layer_pass_of_input(&shards[s], &passes[s]);
-    backward_input(shards, inner, count);
+    backward_input(parts, inner, count);
 }
 
 // --- parameters -------------------------------------------------------------------------

@@ -28,7 +28,7 @@ static bool hand_over(const struct handing *handing, const struct weir_pass *pas
     if (bytes == 0)
         return true;
     at.place += pass->copy + (is_forward ? 0 : handing->copies);
-    shard_meeting_hand_over(handing->meeting, &at, pass->queue, data, bytes);
+    shard_meeting_hand_over(handing->meeting, &at, pass->queue, data, pass->splits > 1 ? bytes / pass->splits : bytes);
     return shard_meeting_lets_on(handing->meeting, error);
 }
 
@@ -80,7 +80,7 @@ static bool has(const struct plan *plan, size_t stage, uint32_t member)
 static struct weir_layer followed_layer(const struct weir_layer *layer, uint64_t output_bytes, bool has_backward)
 {
     return (struct weir_layer){ .name = layer->name, .kind = layer->kind, .output_bytes = output_bytes,
-                                .forward = forward, .backward_input = backward_input,
+                                .most_splits = layer->most_splits, .forward = forward, .backward_input = backward_input,
                                 .backward_weight = backward_weight, .backward = has_backward ? backward : NULL };
 }
 

@@ -68,11 +68,8 @@ static bool prove(const struct schedule *schedule, struct error *error)
 }
 
 // Parts attend to each other, and add up to one micro-batch's gradients.
-static bool check_parts(const struct schedule *schedule, bool are_shards, struct error *error)
+static bool check_parts(const struct schedule *schedule, struct error *error)
 {
-    if (schedule->splits > 1 && are_shards)
-        return error_set(error, "the schedule passes each sequence through in %u splits, and layers that are split over"
-                         " devices take whole ones: take another schedule, or plan without variants", schedule->splits);
     return schedule->splits == 1 || schedule->weights == WEIGHTS_FLUSH
         || error_set(error, "the schedule passes each sequence through in %u splits and updates weights without a flush:"
                      " splits of one sequence may meet different weights; let it flush, or leave sequences whole",
@@ -170,8 +167,7 @@ static struct pipeline *create(struct schedule *schedule, const struct plan *pla
     pipeline->plan = plan;
     pipeline->number_bytes = precision_bytes(device_precision(device));
     pipeline->schedule = schedule;
-    const bool good = put_in_order(pipeline, layers, layer_count, error) && check_parts(schedule, settings->shards, error)
-                   && prove(schedule, error)
+    const bool good = put_in_order(pipeline, layers, layer_count, error) && check_parts(schedule, error) && prove(schedule, error)
                    && make_stages(pipeline, layer_count, settings->never_warms_up, error)
                    && match_memory(pipeline, settings->member, error);
     if (good)

@@ -183,17 +183,26 @@ static void *piece_of(const void *all, uint32_t shard, uint64_t bytes)
     return all ? (char *)(uintptr_t)all + shard * bytes : NULL;
 }
 
+// Of what a part of a sequence has of it (layer_most_splits()).
+static uint64_t part_bytes(const struct weir_pass *pass, uint64_t bytes)
+{
+    return pass->splits > 1 ? bytes / pass->splits / 256 * 256 : bytes;
+}
+
 static void passes_of(const struct layer_binding *binding, const struct weir_pass *pass, bool is_forward,
                       struct layer_pass passes[SHARDS_MOST])
 {
     const struct layer_sizes sizes = layer_sizes(&binding->layer);
     const struct layer_pass whole = pass_of(binding, pass);
+    const uint64_t own_carried = pass->splits > 1 ? sizes.carried_bytes : 0;
     for (uint32_t s = 0; s < binding->shard_count; s++) {
         passes[s] = whole;
         passes[s].parameters = piece_of(whole.parameters, s, sizes.parameter_bytes);
         passes[s].gradients = piece_of(whole.gradients, s, sizes.gradient_bytes);
-        passes[s].saved = piece_of(whole.saved, s, sizes.saved_bytes);
-        passes[s].held = piece_of(whole.held, s, sizes.held_for_weight_bytes);
+        passes[s].saved = piece_of(whole.saved, s, part_bytes(pass, sizes.saved_bytes - own_carried));
+        passes[s].carried = piece_of(whole.carried, s, sizes.carried_bytes);
+        passes[s].carried_gradient = piece_of(whole.carried_gradient, s, sizes.carried_bytes);
+        passes[s].held = piece_of(whole.held, s, part_bytes(pass, sizes.held_for_weight_bytes));
         passes[s].workspace = piece_of(whole.workspace, s,
                                        is_forward ? sizes.workspace_bytes : sizes.backward_workspace_bytes);
     }
@@ -255,6 +264,7 @@ static void join_shards(const struct layer_binding *binding, struct weir_layer *
     const uint64_t count = binding->shard_count;
     layer->parameter_bytes *= count;
     layer->saved_bytes *= count;
+    layer->carried_bytes *= count;
     layer->held_for_weight_bytes *= count;
     layer->workspace_bytes *= count;
     layer->backward_workspace_bytes *= count;

@@ -75,13 +75,17 @@ echo "# clipped by the norm of what all members have"
 plan two.json --schedule 1f1b --variants tensor2,tensor4 && run --clip 0.5 && together 6 weir verify plan.json --clip 0.5
 plan two.json --schedule zb-h1 --variants -,tensor2 && run --clip 0.5 && together 3 weir verify plan.json --clip 0.5
 
+echo "# sequences in parts"
+weir profile gpt-nano,width=32,heads=4,blocks=2,sequence=64,micro_batch=4 --tensor 2 -o long.json >/dev/null
+plan long.json --schedule seq1f1b --variants tensor2,tensor2 && run && together 4 weir verify plan.json
+plan long.json --schedule seq1f1b --variants -,tensor2 && run --clip 0.5 && together 3 weir verify plan.json --clip 0.5
+
 echo "# tied words: on groups of one size"
 weir profile $model,tied --tensor 2 -o tied.json >/dev/null
 plan tied.json --schedule 1f1b --tied apart --variants tensor2,tensor2 && run
 plan tied.json --schedule 1f1b --tied apart --variants tensor2,- && run
 
 echo "# what is not run"
-plan two.json --schedule seq1f1b --variants tensor2,tensor2 && run
 plan two.json --schedule 1f1b --variants tensor2,tensor2 --optimizer adam8bit && run
 sed 's/tensor2/split2/g' two.json > other.json
 plan other.json --schedule 1f1b --variants split2 && run
