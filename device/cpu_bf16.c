@@ -315,8 +315,9 @@ static void bf16_embedding(struct queue *queue, const struct embedding *embeddin
                            const struct values *words, const struct values *positions)
 {
     struct call call = { .queue = queue };
-    const struct values *all = input(&call, words, embedding->vocabulary * embedding->columns);
-    const struct values *places = input(&call, positions, embedding->sequence * embedding->columns);
+    const struct values *all = input(&call, words, embedding_own(embedding) * embedding->columns);
+    const struct values *places
+        = positions ? input(&call, positions, embedding->sequence * embedding->columns) : NULL;
     struct values *to = output(&call, out, embedding->rows * embedding->columns);
     CALL(&call, embedding, embedding, to, all, places);
 }
@@ -376,6 +377,21 @@ static void bf16_cross_entropy(struct queue *queue, const struct cross_entropy *
     struct call call = { .queue = queue };
     const struct cross_entropy own = loss_of(&call, loss);
     CALL(&call, cross_entropy, &own, sum, log_sums);
+}
+
+static void bf16_cross_entropy_part(struct queue *queue, const struct cross_entropy *loss, float *log_sums,
+                                    float *target_logits)
+{
+    struct call call = { .queue = queue };
+    const struct cross_entropy own = loss_of(&call, loss);
+    CALL(&call, cross_entropy_part, &own, log_sums, target_logits);
+}
+
+static void bf16_cross_entropy_join(struct queue *queue, const struct cross_entropy_parts *parts, float *sum,
+                                    float *log_sums)
+{
+    struct call call = { .queue = queue };
+    CALL(&call, cross_entropy_join, parts, sum, log_sums);
 }
 
 static void bf16_cross_entropy_backward(struct queue *queue, const struct cross_entropy *loss,
@@ -462,6 +478,8 @@ const struct kernel_functions cpu_bf16_kernels = {
     .attention = bf16_attention,
     .attention_backward = bf16_attention_backward,
     .cross_entropy = bf16_cross_entropy,
+    .cross_entropy_part = bf16_cross_entropy_part,
+    .cross_entropy_join = bf16_cross_entropy_join,
     .cross_entropy_backward = bf16_cross_entropy_backward,
     .adamw = bf16_adamw,
     .sgd = bf16_sgd,

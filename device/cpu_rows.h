@@ -211,16 +211,33 @@ static bool tokens_are_in(struct queue *queue, const int32_t *tokens, size_t row
     return true;
 }
 
+// Where a row's word is among those that are there, or none.
+#define NO_WORD SIZE_MAX
+static size_t own_word(const struct embedding *e, size_t row)
+{
+    const size_t word = (size_t)e->tokens[row] - e->first;
+    return word < embedding_own(e) ? word : NO_WORD;
+}
+
 static void cpu_embedding(struct queue *queue, const struct embedding *embedding, struct values *out,
                           const struct values *words, const struct values *positions)
 {
     const struct embedding *e = embedding;
+    const size_t bytes = e->columns * sizeof(float);
     if (!tokens_are_in(queue, e->tokens, e->rows, e->vocabulary, "a token is outside the vocabulary"))
         return;
-    for (size_t row = 0; row < e->rows; row++)
-        cpu_add_floats(queue, floats(out) + row * e->columns,
-                       floats_of(words) + (size_t)e->tokens[row] * e->columns,
-                       floats_of(positions) + row % e->sequence * e->columns, e->columns);
+    for (size_t row = 0; row < e->rows; row++) {
+        const size_t own = own_word(e, row);
+        float *to = floats(out) + row * e->columns;
+        const float *word = own == NO_WORD ? NULL : floats_of(words) + own * e->columns;
+        const float *position = positions ? floats_of(positions) + row % e->sequence * e->columns : NULL;
+        if (word && position)
+            cpu_add_floats(queue, to, word, position, e->columns);
+        else if (word || position)
+            memcpy(to, word ? word : position, bytes);
+        else
+            memset(to, 0, bytes);
+    }
 }
 
 static void cpu_embedding_backward(struct queue *queue, const struct embedding *embedding, float *words_gradient,
@@ -231,36 +248,87 @@ static void cpu_embedding_backward(struct queue *queue, const struct embedding *
         return;
     for (size_t row = 0; row < e->rows; row++) {
         const float *gradient = floats_of(out_gradient) + row * e->columns;
-        float *word = words_gradient + (size_t)e->tokens[row] * e->columns;
+        float *word = words_gradient + own_word(e, row) * e->columns;
         float *position = positions_gradient + row % e->sequence * e->columns;
-        cpu_add_floats(queue, word, word, gradient, e->columns);
+        if (own_word(e, row) != NO_WORD)
+            cpu_add_floats(queue, word, word, gradient, e->columns);
         cpu_add_floats(queue, position, position, gradient, e->columns);
     }
 }
 
+static bool targets_are_in(struct queue *queue, const struct cross_entropy *loss)
+{
+    return tokens_are_in(queue, loss->targets, loss->rows, cross_entropy_whole(loss),
+                         "a target is outside the vocabulary");
+}
+
+// A row's target among its columns; past them where another part has it.
+static size_t own_target(const struct cross_entropy *loss, size_t row)
+{
+    return (size_t)loss->targets[row] - loss->first;
+}
+
+static float log_sum_of(const float *logits, size_t columns)
+{
+    const float largest = row_largest(logits, columns);
+    return largest + logf(row_exp_sum(logits, columns, largest));
+}
+
 static void cpu_cross_entropy(struct queue *queue, const struct cross_entropy *loss, float *sum, float *log_sums)
 {
-    if (!tokens_are_in(queue, loss->targets, loss->rows, loss->columns, "a target is outside the vocabulary"))
+    if (!targets_are_in(queue, loss))
         return;
     double total = 0;
     for (size_t row = 0; row < loss->rows; row++) {
         const float *logits = floats_of(loss->logits) + row * loss->stride;
-        const float largest = row_largest(logits, loss->columns);
-        log_sums[row] = largest + logf(row_exp_sum(logits, loss->columns, largest));
+        log_sums[row] = log_sum_of(logits, loss->columns);
         total += (double)log_sums[row] - (double)logits[loss->targets[row]];
     }
     *sum = (float)(total * (double)loss->scale);
 }
 
+static void cpu_cross_entropy_part(struct queue *queue, const struct cross_entropy *loss, float *log_sums,
+                                   float *target_logits)
+{
+    if (!targets_are_in(queue, loss))
+        return;
+    for (size_t row = 0; row < loss->rows; row++) {
+        const float *logits = floats_of(loss->logits) + row * loss->stride;
+        const size_t target = own_target(loss, row);
+        log_sums[row] = log_sum_of(logits, loss->columns);
+        target_logits[row] = target < loss->columns ? logits[target] : 0;
+    }
+}
+
+static void cpu_cross_entropy_join(struct queue *queue, const struct cross_entropy_parts *parts, float *sum,
+                                   float *log_sums)
+{
+    (void)queue;
+    const size_t rows = parts->rows;
+    double total = 0;
+    for (size_t row = 0; row < rows; row++) {
+        float largest = parts->parts[row], exps = 0;
+        for (size_t i = 1; i < parts->count; i++)
+            largest = fmaxf(largest, parts->parts[i * rows + row]);
+        for (size_t i = 0; i < parts->count; i++)
+            exps += expf(parts->parts[i * rows + row] - largest);
+        log_sums[row] = largest + logf(exps);
+        total += (double)log_sums[row] - (double)parts->parts[parts->count * rows + row];
+    }
+    *sum = (float)(total * (double)parts->scale);
+}
+
 static void cpu_cross_entropy_backward(struct queue *queue, const struct cross_entropy *loss,
                                        struct values *logits_gradient, const float *log_sums)
 {
-    if (!tokens_are_in(queue, loss->targets, loss->rows, loss->columns, "a target is outside the vocabulary"))
+    if (!targets_are_in(queue, loss))
         return;
     for (size_t row = 0; row < loss->rows; row++) {
+        const size_t target = own_target(loss, row);
         float *gradient = floats(logits_gradient) + row * loss->stride;
         row_exp(gradient, floats_of(loss->logits) + row * loss->stride, loss->columns, 1, log_sums[row]);
-        gradient[loss->targets[row]] -= 1;
+        if (target < loss->columns)
+            gradient[target] -= 1;
         cpu_scale(queue, gradient, gradient, loss->scale, loss->columns);
         memset(gradient + loss->columns, 0, (loss->stride - loss->columns) * sizeof(float));
     }

@@ -153,6 +153,17 @@ KERNEL(cross_entropy, (struct queue *queue, const struct cross_entropy *loss, fl
        LIST(*loss, sum, log_sums),
        (queue, &x->loss, x->sum, x->log_sums),
        LIST(loss, sum, log_sums))
+KERNEL(cross_entropy_part, (struct queue *queue, const struct cross_entropy *loss, float *log_sums,
+                            float *target_logits),
+       struct cross_entropy loss; float *log_sums; float *target_logits;,
+       LIST(*loss, log_sums, target_logits),
+       (queue, &x->loss, x->log_sums, x->target_logits),
+       LIST(loss, log_sums, target_logits))
+KERNEL(cross_entropy_join, (struct queue *queue, const struct cross_entropy_parts *parts, float *sum, float *log_sums),
+       struct cross_entropy_parts parts; float *sum; float *log_sums;,
+       LIST(*parts, sum, log_sums),
+       (queue, &x->parts, x->sum, x->log_sums),
+       LIST(parts, sum, log_sums))
 KERNEL(cross_entropy_backward, (struct queue *queue, const struct cross_entropy *loss, struct values *logits_gradient,
                                 const float *log_sums),
        struct cross_entropy loss; struct values *logits_gradient; const float *log_sums;,

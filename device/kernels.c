@@ -209,6 +209,19 @@ void kernel_cross_entropy(struct queue *queue, const struct cross_entropy *loss,
     LAUNCH(queue, cross_entropy, &whole, sum, log_sums);
 }
 
+void kernel_cross_entropy_part(struct queue *queue, const struct cross_entropy *loss, float *log_sums,
+                               float *target_logits)
+{
+    const struct cross_entropy whole = with_stride(loss);
+    LAUNCH(queue, cross_entropy_part, &whole, log_sums, target_logits);
+}
+
+void kernel_cross_entropy_join(struct queue *queue, const struct cross_entropy_parts *parts, float *sum,
+                               float *log_sums)
+{
+    LAUNCH(queue, cross_entropy_join, parts, sum, log_sums);
+}
+
 void kernel_cross_entropy_backward(struct queue *queue, const struct cross_entropy *loss,
                                    struct values *logits_gradient, const float *log_sums)
 {

@@ -135,12 +135,20 @@ void kernel_layer_norm_backward_weight(struct queue *queue, const struct layer_n
 
 // --- words, attention, loss --------------------------------------------------------
 
-// out[row] = words[tokens[row]] + positions[row % sequence]. A token outside the
+// out[row] = words[tokens[row]] + positions[row % sequence]; `positions` may be NULL: none are added. A token outside the
 // vocabulary fails the queue.
+//
+// Of a vocabulary that is split, words [first, first + own) are there: of others the row is 0, and no word has a
+// gradient.
 struct embedding {
     const int32_t *tokens;  // one per row
     size_t rows, sequence, columns, vocabulary;
+    size_t first, own;  // own 0: all words are there
 };
+static inline size_t embedding_own(const struct embedding *embedding)
+{
+    return embedding->own > 0 ? embedding->own : embedding->vocabulary;
+}
 void kernel_embedding(struct queue *queue, const struct embedding *embedding, struct values *out,
                       const struct values *words, const struct values *positions);
 // Added to both gradients.
@@ -201,10 +209,31 @@ struct cross_entropy {
     size_t rows, columns;
     size_t stride;  // from one row to the next, of the gradient too; 0: tightly packed
     float scale;
+    size_t first, whole;  // of a part of the columns: where it begins, in rows of how many; whole 0: these are all
 };
+static inline size_t cross_entropy_whole(const struct cross_entropy *loss)
+{
+    return loss->whole > 0 ? loss->whole : loss->columns;
+}
 void kernel_cross_entropy(struct queue *queue, const struct cross_entropy *loss, float *sum, float *log_sums);
+// Of a part of the columns, the gradient of its own logits; log_sums are of whole rows.
 void kernel_cross_entropy_backward(struct queue *queue, const struct cross_entropy *loss,
                                    struct values *logits_gradient, const float *log_sums);
+
+// Forward in parts of the columns. Of one: log_sums of its own logits, and the target's logit, 0 where another part has
+// it. Of all, where `parts` are the log_sums of each part and then the targets' logits, `rows` of each:
+//
+//     log_sums[row] = largest + log of (exp(part 0 - largest) + exp(part 1 - largest) + ..)
+//     sum           = scale * the sum over rows of (log_sums[row] - the target's logit)
+void kernel_cross_entropy_part(struct queue *queue, const struct cross_entropy *loss, float *log_sums,
+                               float *target_logits);
+struct cross_entropy_parts {
+    const float *parts;
+    size_t count, rows;
+    float scale;
+};
+void kernel_cross_entropy_join(struct queue *queue, const struct cross_entropy_parts *parts, float *sum,
+                               float *log_sums);
 
 // --- optimizers --------------------------------------------------------------------
 

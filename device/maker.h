@@ -187,6 +187,10 @@ struct kernel_functions {
                                const struct values *qkv, void *workspace);
 
     void (*cross_entropy)(struct queue *queue, const struct cross_entropy *loss, float *sum, float *log_sums);
+    void (*cross_entropy_part)(struct queue *queue, const struct cross_entropy *loss, float *log_sums,
+                               float *target_logits);
+    void (*cross_entropy_join)(struct queue *queue, const struct cross_entropy_parts *parts, float *sum,
+                               float *log_sums);
     void (*cross_entropy_backward)(struct queue *queue, const struct cross_entropy *loss,
                                    struct values *logits_gradient, const float *log_sums);
 

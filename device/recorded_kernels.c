@@ -41,9 +41,10 @@ static bool equal_bits(const void *a, const void *b, size_t bytes)
     }
 EQUAL_IF(matmul, transpose_a, transpose_b, m, n, k, a, b, c, sums, lda, ldb, ldc, bias, before_gelu)
 EQUAL_IF(layer_norm, in, gain, offset, rows, columns)
-EQUAL_IF(embedding, tokens, rows, sequence, columns, vocabulary)
+EQUAL_IF(embedding, tokens, rows, sequence, columns, vocabulary, first, own)
 EQUAL_IF(attention, batch, sequence, heads, size, first, whole)
-EQUAL_IF(cross_entropy, logits, targets, rows, columns, stride, scale)
+EQUAL_IF(cross_entropy, logits, targets, rows, columns, stride, scale, first, whole)
+EQUAL_IF(cross_entropy_parts, parts, count, rows, scale)
 EQUAL_IF(clip, norms, norm_count, limit)
 EQUAL_IF(optimizer_span, next, weights, master, gradients, first, second, count)
 EQUAL_IF(dropout, probability)                // but for the key,
@@ -68,6 +69,7 @@ static bool always_equal(const struct adafactor *a, const struct adafactor *b, s
            struct embedding: equal_embedding,   \
            struct attention: equal_attention,   \
            struct cross_entropy: equal_cross_entropy,   \
+           struct cross_entropy_parts: equal_cross_entropy_parts, \
            struct optimizer_span: equal_optimizer_span, \
            struct clip: equal_clip,             \
            struct dropout: equal_dropout,       \

@@ -140,6 +140,18 @@ static void give_cross_entropy(struct queue *queue, const struct cross_entropy *
     GIVE_SUMMING(queue, "a cross entropy", cuda_cross_entropy, loss, sum, log_sums);
 }
 
+static void give_cross_entropy_part(struct queue *queue, const struct cross_entropy *loss, float *log_sums,
+                                    float *target_logits)
+{
+    GIVE(queue, "a part of a cross entropy", cuda_cross_entropy_part, loss, log_sums, target_logits);
+}
+
+static void give_cross_entropy_join(struct queue *queue, const struct cross_entropy_parts *parts, float *sum,
+                                    float *log_sums)
+{
+    GIVE_SUMMING(queue, "a cross entropy", cuda_cross_entropy_join, parts, sum, log_sums);
+}
+
 static void give_cross_entropy_backward(struct queue *queue, const struct cross_entropy *loss,
                                         struct values *logits_gradient, const float *log_sums)
 {
@@ -212,6 +224,8 @@ const struct kernel_functions cuda_kernels = {
     .attention = cuda_attend,
     .attention_backward = cuda_attend_backward,
     .cross_entropy = give_cross_entropy,
+    .cross_entropy_part = give_cross_entropy_part,
+    .cross_entropy_join = give_cross_entropy_join,
     .cross_entropy_backward = give_cross_entropy_backward,
     .adamw = give_adamw,
     .sgd = give_sgd,

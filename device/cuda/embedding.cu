@@ -35,8 +35,9 @@ struct words_body {
             *failure = CUDA_FAILURE_TOKEN;
             return;
         }
-        const pack<N> x = load<N>(words + (size_t)token * e.columns + column);
-        const pack<N> y = load<N>(positions + position * e.columns + column);
+        const size_t word = (size_t)token - e.first;
+        const pack<N> x = word < e.own ? load<N>(words + word * e.columns + column) : pack<N>{};
+        const pack<N> y = positions ? load<N>(positions + position * e.columns + column) : pack<N>{};
         store<N>(out + i, each<N>([&](int k) { return x.at[k] + y.at[k]; }));
     }
 };
@@ -46,7 +47,9 @@ static cudaError_t embed(const struct cuda_launch *launch, const struct embeddin
                          const T *positions)
 {
     const size_t count = e->rows * e->columns;
-    return launch_each<pack_of<T>>(launch, words_body<T>{ *e, out, words, positions, launch->failure }, count,
+    struct embedding whole = *e;
+    whole.own = embedding_own(e);
+    return launch_each<pack_of<T>>(launch, words_body<T>{ whole, out, words, positions, launch->failure }, count,
                                    head_of_rows<pack_of<T>>(e->columns, count, out, words, positions));
 }
 
@@ -58,12 +61,13 @@ cudaError_t cuda_embedding(const struct cuda_launch *launch, const struct embedd
 
 // --- the order of the rows --------------------------------------------------------------
 
-// Tokens outside the vocabulary go last and have no gradient.
+// Tokens outside the vocabulary go last and have no gradient, as those whose words are not there.
 constexpr uint32_t NO_TOKEN = 0xffffffffu;
 
 struct sorting {
     const int32_t *tokens;
     uint32_t rows, vocabulary;  // a vocabulary past 2^31 has no more tokens than that
+    uint32_t first, own;        // words that are there
     uint32_t *ranked_tokens, *ranked_rows;  // by chunk
     uint32_t *sorted_tokens, *sorted_rows;
 };
@@ -72,7 +76,7 @@ __device__ inline uint32_t token_of(const sorting &sort, uint32_t row, uint32_t 
 {
     const int32_t token = sort.tokens[row];
     if (token >= 0 && (uint32_t)token < sort.vocabulary)
-        return (uint32_t)token;
+        return (uint32_t)token - sort.first < sort.own ? (uint32_t)token - sort.first : NO_TOKEN;
     *failure = CUDA_FAILURE_TOKEN;
     return NO_TOKEN;
 }
@@ -272,11 +276,12 @@ static cudaError_t add_rows(const struct cuda_launch *launch, const struct embed
     static_assert(4 * PART * sizeof *scratch <= CUDA_SCRATCH_BYTES, "a part is sorted in the scratch");
     const size_t tiles = blocks_for(e->columns, WARP * PACK);
     const uint32_t vocabulary = e->vocabulary < NO_TOKEN ? (uint32_t)e->vocabulary : NO_TOKEN;
+    const uint32_t own = embedding_own(e) < NO_TOKEN ? (uint32_t)embedding_own(e) : NO_TOKEN;
     for (size_t start = 0; start < e->rows; start += PART) {
         const uint32_t rows = (uint32_t)(e->rows - start < PART ? e->rows - start : PART);
         const bool one_chunk = rows <= CHUNK;
-        const sorting sort = { e->tokens + start, rows, vocabulary, scratch, scratch + PART, scratch + 2 * PART,
-                               scratch + 3 * PART };
+        const sorting sort = { e->tokens + start, rows, vocabulary, (uint32_t)e->first, own, scratch, scratch + PART,
+                               scratch + 2 * PART, scratch + 3 * PART };
         const run_sums<T> runs = { one_chunk ? sort.ranked_tokens : sort.sorted_tokens,
                                    one_chunk ? sort.ranked_rows : sort.sorted_rows, rows, e->columns,
                                    gradient + start * e->columns, words };

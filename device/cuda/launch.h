@@ -112,6 +112,10 @@ cudaError_t cuda_attention_backward(const struct cuda_launch *launch, const stru
 
 cudaError_t cuda_cross_entropy(const struct cuda_launch *launch, const struct cross_entropy *loss, float *sum,
                                float *log_sums);
+cudaError_t cuda_cross_entropy_part(const struct cuda_launch *launch, const struct cross_entropy *loss,
+                                    float *log_sums, float *target_logits);
+cudaError_t cuda_cross_entropy_join(const struct cuda_launch *launch, const struct cross_entropy_parts *parts,
+                                    float *sum, float *log_sums);
 cudaError_t cuda_cross_entropy_backward(const struct cuda_launch *launch, const struct cross_entropy *loss,
                                         struct values *logits_gradient, const float *log_sums);
 

@@ -2,14 +2,26 @@
 // forward (the target's own number again), and read once and written once backward.
 #include "device/cuda/reduce.cuh"
 
-// The target of a row, or a place in the row that may be read where there is no such target.
-__device__ inline size_t target_of(const int32_t *targets, size_t row, size_t columns, uint32_t *failure)
+// Targets in rows of `whole` columns, of which these are the ones from `first` on.
+struct aims {
+    const int32_t *targets;
+    size_t first, whole;
+};
+
+// The target of a row, past its columns where another part has it; or a place in the row that may be read where there
+// is no such target.
+__device__ inline size_t target_of(const aims &aims, size_t row, uint32_t *failure)
 {
-    const int32_t target = targets[row];
-    if (target >= 0 && (size_t)target < columns)
-        return (size_t)target;
+    const int32_t target = aims.targets[row];
+    if (target >= 0 && (size_t)target < aims.whole)
+        return (size_t)target - aims.first;
     *failure = CUDA_FAILURE_TARGET;
     return 0;
+}
+
+inline aims aims_of(const struct cross_entropy *loss)
+{
+    return { loss->targets, loss->first, cross_entropy_whole(loss) };
 }
 
 template <class T, int GROUP>
@@ -31,17 +43,24 @@ static __global__ void __launch_bounds__(BLOCK) log_sums_kernel(float *log_sums,
 
 template <class T>
 static __global__ void __launch_bounds__(BLOCK) loss_kernel(double *sums, const float *log_sums, const T *logits,
-                                                            const int32_t *targets, size_t rows, size_t columns,
-                                                            size_t stride, uint32_t *failure)
+                                                            const aims aims, size_t rows, size_t stride,
+                                                            uint32_t *failure)
 {
     double total = 0;
     for (size_t row = (size_t)blockIdx.x * BLOCK + threadIdx.x; row < rows; row += (size_t)gridDim.x * BLOCK) {
-        const size_t target = target_of(targets, row, columns, failure);
+        const size_t target = target_of(aims, row, failure);
         total += (double)log_sums[row] - (double)load<1>(logits + row * stride + target).at[0];
     }
     total = over_group<BLOCK>(total, added());
     if (threadIdx.x == 0)
         sums[blockIdx.x] = total;
+}
+
+template <class T>
+static cudaError_t log_sums_of(const struct cuda_launch *launch, const struct cross_entropy *loss, float *log_sums)
+{
+    return launch_rows(launch, loss->rows, loss->columns, log_sums_kernel<T, WARP>, log_sums_kernel<T, BLOCK>, log_sums,
+                       (const T *)loss->logits, loss->rows, loss->columns, loss->stride);
 }
 
 template <class T>
@@ -51,12 +70,10 @@ static cudaError_t cross_entropy(const struct cuda_launch *launch, const struct 
     const T *logits = (const T *)loss->logits;
     const size_t blocks = blocks_of_sum(loss->rows, BLOCK);
     double *const sums = (double *)launch->scratch;
-    cudaError_t status = launch_rows(launch, loss->rows, loss->columns, log_sums_kernel<T, WARP>,
-                                     log_sums_kernel<T, BLOCK>, log_sums, logits, loss->rows, loss->columns,
-                                     loss->stride);
+    cudaError_t status = log_sums_of<T>(launch, loss, log_sums);
     if (status == cudaSuccess)
-        status = launch_blocks(launch, loss_kernel<T>, blocks, BLOCK, 0, sums, log_sums, logits, loss->targets,
-                               loss->rows, loss->columns, loss->stride, launch->failure);
+        status = launch_blocks(launch, loss_kernel<T>, blocks, BLOCK, 0, sums, log_sums, logits, aims_of(loss),
+                               loss->rows, loss->stride, launch->failure);
     if (status == cudaSuccess)
         status = launch_blocks(launch, sums_kernel<float>, 1, BLOCK, 0, sum, sums, blocks, (double)loss->scale);
     return status;
@@ -68,17 +85,81 @@ cudaError_t cuda_cross_entropy(const struct cuda_launch *launch, const struct cr
     WITH_NUMBERS(launch, cross_entropy<T>(launch, loss, sum, log_sums));
 }
 
+// --- in parts of the columns ------------------------------------------------------------------
+
+template <class T>
+static __global__ void __launch_bounds__(BLOCK) targets_kernel(float *target_logits, const T *logits, const aims aims,
+                                                               size_t rows, size_t columns, size_t stride,
+                                                               uint32_t *failure)
+{
+    const size_t row = (size_t)blockIdx.x * BLOCK + threadIdx.x;
+    if (row >= rows)
+        return;
+    const size_t target = target_of(aims, row, failure);
+    target_logits[row] = target < columns ? load<1>(logits + row * stride + target).at[0] : 0;
+}
+
+template <class T>
+static cudaError_t cross_entropy_part(const struct cuda_launch *launch, const struct cross_entropy *loss,
+                                      float *log_sums, float *target_logits)
+{
+    const cudaError_t status = log_sums_of<T>(launch, loss, log_sums);
+    if (status != cudaSuccess)
+        return status;
+    return launch_blocks(launch, targets_kernel<T>, blocks_for(loss->rows, BLOCK), BLOCK, 0, target_logits,
+                         (const T *)loss->logits, aims_of(loss), loss->rows, loss->columns, loss->stride,
+                         launch->failure);
+}
+
+cudaError_t cuda_cross_entropy_part(const struct cuda_launch *launch, const struct cross_entropy *loss,
+                                    float *log_sums, float *target_logits)
+{
+    WITH_NUMBERS(launch, cross_entropy_part<T>(launch, loss, log_sums, target_logits));
+}
+
+static __global__ void __launch_bounds__(BLOCK) join_kernel(double *sums, float *log_sums,
+                                                            const struct cross_entropy_parts parts)
+{
+    const size_t rows = parts.rows;
+    double total = 0;
+    for (size_t row = (size_t)blockIdx.x * BLOCK + threadIdx.x; row < rows; row += (size_t)gridDim.x * BLOCK) {
+        float most = parts.parts[row], exps = 0;
+        for (size_t i = 1; i < parts.count; i++)
+            most = largest()(parts.parts[i * rows + row], most);
+        for (size_t i = 0; i < parts.count; i++)
+            exps += expf(parts.parts[i * rows + row] - most);
+        log_sums[row] = most + logf(exps);
+        total += (double)log_sums[row] - (double)parts.parts[parts.count * rows + row];
+    }
+    total = over_group<BLOCK>(total, added());
+    if (threadIdx.x == 0)
+        sums[blockIdx.x] = total;
+}
+
+cudaError_t cuda_cross_entropy_join(const struct cuda_launch *launch, const struct cross_entropy_parts *parts,
+                                    float *sum, float *log_sums)
+{
+    const size_t blocks = blocks_of_sum(parts->rows, BLOCK);
+    double *const sums = (double *)launch->scratch;
+    const cudaError_t status = launch_blocks(launch, join_kernel, blocks, BLOCK, 0, sums, log_sums, *parts);
+    if (status != cudaSuccess)
+        return status;
+    return launch_blocks(launch, sums_kernel<float>, 1, BLOCK, 0, sum, sums, blocks, (double)parts->scale);
+}
+
+// --- backward ---------------------------------------------------------------------------------
+
 // gradient = scale * (exp(logit - log_sum) - (1 at the target)), between rows 0; may be written over the logits.
 template <class T, int GROUP>
 static __global__ void __launch_bounds__(BLOCK) loss_backward_kernel(T *gradient, const T *logits,
-                                                                     const float *log_sums, const int32_t *targets,
+                                                                     const float *log_sums, const aims aims,
                                                                      size_t rows, size_t columns, size_t stride,
                                                                      float scale, bool alike, uint32_t *failure)
 {
     const size_t row = row_of_group<GROUP>();
     if (row >= rows)
         return;
-    const size_t target = target_of(targets, row, columns, failure);
+    const size_t target = target_of(aims, row, failure);
     const float log_sum = log_sums[row];
     logits += row * stride;
     gradient += row * stride;
@@ -101,7 +182,7 @@ static cudaError_t cross_entropy_backward(const struct cuda_launch *launch, cons
 {
     const T *logits = (const T *)loss->logits;
     return launch_rows(launch, loss->rows, loss->columns, loss_backward_kernel<T, WARP>,
-                       loss_backward_kernel<T, BLOCK>, gradient, logits, log_sums, loss->targets, loss->rows,
+                       loss_backward_kernel<T, BLOCK>, gradient, logits, log_sums, aims_of(loss), loss->rows,
                        loss->columns, loss->stride, loss->scale, begin_alike(gradient, logits), launch->failure);
 }
 
@@ -117,10 +198,10 @@ template <class T>
 static cudaError_t load_of()
 {
     return load_kernels(log_sums_kernel<T, WARP>, log_sums_kernel<T, BLOCK>, loss_kernel<T>,
-                        loss_backward_kernel<T, WARP>, loss_backward_kernel<T, BLOCK>);
+                        targets_kernel<T>, loss_backward_kernel<T, WARP>, loss_backward_kernel<T, BLOCK>);
 }
 
 cudaError_t cuda_load_loss(void)
 {
-    return first_bad(load_kernels(sums_kernel<float>), first_bad(load_of<float>(), load_of<__nv_bfloat16>()));
+    return first_bad(load_kernels(sums_kernel<float>, join_kernel), first_bad(load_of<float>(), load_of<__nv_bfloat16>()));
 }

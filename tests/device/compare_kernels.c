@@ -235,6 +235,23 @@ static void run_cross_entropy(struct trial *t)
     kernel_cross_entropy_backward(t->queue, &loss, output(t, VALUES, t->rows * stride, "logits_gradient"), log_sums);
 }
 
+static void run_parts(struct trial *t)
+{
+    const struct cross_entropy loss = { .logits = values(t, t->rows * t->columns),
+                                        .targets = tokens(t, t->rows, 2 * t->columns),
+                                        .rows = t->rows,
+                                        .columns = t->columns,
+                                        .scale = 1 / (float)t->rows,
+                                        .first = t->columns,
+                                        .whole = 2 * t->columns };
+    float *parts = output(t, FLOATS, 3 * t->rows, "log_sums of parts"), *log_sums = output(t, FLOATS, t->rows, "log_sums");
+    queue_zero(t->queue, parts, t->rows * sizeof *parts);
+    kernel_cross_entropy_part(t->queue, &loss, parts + t->rows, parts + 2 * t->rows);
+    const struct cross_entropy_parts joined = { parts, 2, t->rows, loss.scale };
+    kernel_cross_entropy_join(t->queue, &joined, output(t, FLOATS, 1, "loss"), log_sums);
+    kernel_cross_entropy_backward(t->queue, &loss, output(t, VALUES, t->rows * t->columns, "logits_gradient"), log_sums);
+}
+
 // The weights are the same numbers on both sides before the device rounds them: in bfloat16 it is the master that
 // is updated.
 static struct optimizer_span make_span(struct trial *t)
@@ -318,6 +335,7 @@ static const struct {
     { "embedding", run_embedding },
     { "attention", run_attention },
     { "cross_entropy", run_cross_entropy },
+    { "cross_entropy in parts", run_parts },
     { "adamw", run_adamw },
     { "sgd", run_sgd },
     { "lars", run_lars },

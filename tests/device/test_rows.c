@@ -200,6 +200,51 @@ static void words_and_positions_are_added_and_get_their_gradients(void **state)
     rig_try_everywhere(check_embedding, test_trials(60, 600));
 }
 
+// Of a vocabulary in parts each row has its word from one of them, and from all others zeros; the first adds positions.
+static void check_embedding_in_parts(struct rig *rig, uint64_t trial)
+{
+    const size_t batch = 1 + trial % 3, sequence = 1 + trial % 11, parts = 1 + trial % 4;
+    struct embedding whole = { .sequence = sequence, .rows = batch * sequence, .columns = rig_size(rig, 80) };
+    whole.vocabulary = parts * (1 + trial % 5) - (trial % 5 > 0 && trial % 2);  // the last may have one less
+    whole.tokens = rig_tokens(rig, whole.rows, whole.vocabulary);
+    const size_t numbers = whole.rows * whole.columns, share = (whole.vocabulary + parts - 1) / parts;
+    const float *words = rig_numbers(rig, whole.vocabulary * whole.columns, 1);
+    const float *positions = rig_numbers(rig, sequence * whole.columns, 1), *gradient = rig_numbers(rig, numbers, 1);
+    float *words_before, *positions_before;
+    float *words_gradient = rig_sums(rig, whole.vocabulary * whole.columns, &words_before);
+    for (size_t part = 0; part < parts; part++) {
+        struct embedding e = whole;
+        e.first = part * share;
+        e.own = whole.vocabulary - e.first < share ? whole.vocabulary - e.first : share;
+        float *out = rig_output(rig, numbers);
+        float *positions_gradient = rig_sums(rig, sequence * whole.columns, &positions_before);
+        const size_t before = e.first * whole.columns;
+        kernel_embedding(rig->queue, &e, rig_values(rig, out), rig_values(rig, words + before),
+                         part == 0 ? rig_values(rig, positions) : NULL);
+        kernel_embedding_backward(rig->queue, &e, words_gradient + before, positions_gradient,
+                                  rig_values(rig, gradient));
+        rig_settle(rig);
+        for (size_t i = 0; i < numbers; i++) {
+            const size_t row = i / whole.columns, c = i % whole.columns, token = (size_t)whole.tokens[row];
+            const bool is_own = token >= e.first && token < e.first + e.own;
+            const float word = is_own ? words[token * whole.columns + c] : 0;
+            const float position = part == 0 ? positions[row % sequence * whole.columns + c] : 0;
+            assert_true(out[i] == rig_round(word + position));
+            positions_before[row % sequence * whole.columns + c] += gradient[i];
+            if (is_own)
+                words_before[token * whole.columns + c] += gradient[i];
+        }
+        assert_memory_equal(positions_gradient, positions_before, sequence * whole.columns * sizeof(float));
+    }
+    assert_memory_equal(words_gradient, words_before, whole.vocabulary * whole.columns * sizeof(float));
+}
+
+static void words_in_parts_are_there_once(void **state)
+{
+    (void)state;
+    rig_try_everywhere(check_embedding_in_parts, test_trials(60, 600));
+}
+
 static void check_cross_entropy(struct rig *rig, uint64_t trial)
 {
     struct cross_entropy loss = { .rows = 1 + trial % 20, .columns = rig_size(rig, 300), .scale = 1.0f / 7 };
@@ -237,6 +282,59 @@ static void cross_entropy_equals_its_formulas(void **state)
     rig_try_everywhere(check_cross_entropy, test_trials(60, 600));
 }
 
+// Each part with logits of its own, as a device that has them does.
+static void check_cross_entropy_in_parts(struct rig *rig, uint64_t trial)
+{
+    const size_t rows = 1 + trial % 20, parts = 1 + trial % 4, columns = rig_size(rig, 100), all = parts * columns;
+    const int32_t *targets = rig_tokens(rig, rows, all);
+    const float scale = 1.0f / 7;
+    struct cross_entropy of[4];
+    const float *logits[4];
+    float *const table = rig_output(rig, (parts + 1) * rows), *gradients[4];
+    float *targets_of_parts = rig_output(rig, parts * rows);
+    for (size_t p = 0; p < parts; p++) {
+        of[p] = (struct cross_entropy){ .targets = targets, .rows = rows, .columns = columns, .scale = scale,
+                                        .first = p * columns, .whole = all };
+        logits[p] = rig_numbers(rig, rows * columns, 1 + (double)(trial % 40));
+        of[p].logits = rig_values(rig, logits[p]);
+        gradients[p] = rig_output(rig, rows * columns);
+        kernel_cross_entropy_part(rig->queue, &of[p], table + p * rows, targets_of_parts + p * rows);
+    }
+    rig_settle(rig);
+    for (size_t row = 0; row < rows; row++) {
+        table[parts * rows + row] = 0;
+        for (size_t p = 0; p < parts; p++)
+            table[parts * rows + row] += targets_of_parts[p * rows + row];
+    }
+    float *sum = rig_output(rig, 1), *log_sums = rig_output(rig, rows);
+    const struct cross_entropy_parts joined = { table, parts, rows, scale };
+    kernel_cross_entropy_join(rig->queue, &joined, sum, log_sums);
+    for (size_t p = 0; p < parts; p++)
+        kernel_cross_entropy_backward(rig->queue, &of[p], rig_values(rig, gradients[p]), log_sums);
+    rig_settle(rig);
+    double want = 0;
+    for (size_t row = 0; row < rows; row++) {
+        const size_t target = (size_t)targets[row];
+        double exps = 0;
+        for (size_t i = 0; i < all; i++)
+            exps += exp((double)logits[i / columns][row * columns + i % columns]);
+        rig_close_to(log_sums[row], log(exps), 2e-6, "log sum", row);
+        want += (log(exps) - (double)logits[target / columns][row * columns + target % columns]) / 7;
+        for (size_t i = 0; i < all; i++) {
+            const double p = exp((double)logits[i / columns][row * columns + i % columns]) / exps;
+            rig_value_close_to(gradients[i / columns][row * columns + i % columns], (p - (i == target)) / 7, 4e-6,
+                               "gradient", i);
+        }
+    }
+    rig_close_to(*sum, want, 1e-5, "loss", 0);
+}
+
+static void a_loss_of_columns_in_parts_is_that_of_all(void **state)
+{
+    (void)state;
+    rig_try_everywhere(check_cross_entropy_in_parts, test_trials(60, 600));
+}
+
 static struct outside_row {
     const char *name;
     int32_t token;
@@ -260,7 +358,8 @@ static void what_is_outside_the_vocabulary_fails_the_queue(void **state)
     struct device *device = device_open("cpu", &error);
     struct queue *queue = queue_create(device, &error);
     float words[10] = { 0 }, out[10] = { 0 };
-    const struct embedding embedding = { &row->token, 1, 1, 1, 10 };
+    const struct embedding embedding = { .tokens = &row->token, .rows = 1, .sequence = 1, .columns = 1,
+                                         .vocabulary = 10 };
     const struct cross_entropy loss = { .logits = values(words), .targets = &row->token, .rows = 1, .columns = 10 };
     if (row->target)
         kernel_cross_entropy(queue, &loss, out, out);
@@ -281,7 +380,9 @@ int main(void)
         cmocka_unit_test(layer_norm_backward_equals_its_formulas),
         cmocka_unit_test(columns_are_added_to_what_is_there),
         cmocka_unit_test(words_and_positions_are_added_and_get_their_gradients),
+        cmocka_unit_test(words_in_parts_are_there_once),
         cmocka_unit_test(cross_entropy_equals_its_formulas),
+        cmocka_unit_test(a_loss_of_columns_in_parts_is_that_of_all),
         TEST_ROW(what_is_outside_the_vocabulary_fails_the_queue, &outside_rows[0]),
         TEST_ROW(what_is_outside_the_vocabulary_fails_the_queue, &outside_rows[1]),
         TEST_ROW(what_is_outside_the_vocabulary_fails_the_queue, &outside_rows[2]),

@@ -12,6 +12,53 @@ static struct embedding some_embedding(struct cuda_rig *rig, uint64_t trial)
     return e;
 }
 
+// Of a vocabulary in parts, some of its words.
+static struct embedding some_part(struct cuda_rig *rig, uint64_t trial)
+{
+    struct embedding e = some_embedding(rig, trial);
+    e.first = random_below(&rig->seed, e.vocabulary);
+    e.own = 1 + random_below(&rig->seed, e.vocabulary - e.first);
+    return e;
+}
+
+static bool is_own(const struct embedding *e, size_t row)
+{
+    return (size_t)e->tokens[row] >= e->first && (size_t)e->tokens[row] < e->first + e->own;
+}
+
+static void check_part(struct cuda_rig *rig, uint64_t trial)
+{
+    const struct embedding e = some_part(rig, trial);
+    const struct values *words = some_values(rig, e.own * e.columns, 1);
+    const struct values *positions = trial % 2 ? some_values(rig, e.sequence * e.columns, 1) : NULL;
+    struct values *out = out_values(rig, e.rows * e.columns), *gradient = some_values(rig, e.rows * e.columns, 1);
+    float *of_words = out_floats(rig, e.own * e.columns), *want = some_floats(rig, e.own * e.columns, 0);
+    float *of_positions = out_floats(rig, e.sequence * e.columns);
+    for (size_t i = 0; i < e.rows * e.columns; i++)
+        set_value(rig, gradient, i, (float)random_below(&rig->seed, 100));
+    memset(of_words, 0, e.own * e.columns * sizeof *of_words);
+    memset(of_positions, 0, e.sequence * e.columns * sizeof *of_positions);
+    must_launch(cuda_embedding(&rig->launch, &e, out, words, positions));
+    must_launch(cuda_embedding_backward(&rig->launch, &e, of_words, of_positions, gradient));
+    assert_int_equal(rig->failure, CUDA_FAILURE_NONE);
+    for (size_t i = 0; i < e.rows * e.columns; i++) {
+        const size_t row = i / e.columns, c = i % e.columns, word = ((size_t)e.tokens[row] - e.first) * e.columns + c;
+        const float position = positions ? value_at(rig, positions, row % e.sequence * e.columns + c) : 0;
+        const float own = is_own(&e, row) ? value_at(rig, words, word) : 0;
+        must_equal(value_at(rig, out, i), rounded_to(rig->precision, own + position), "out", i);
+        if (is_own(&e, row))
+            want[word] += value_at(rig, gradient, i);
+    }
+    for (size_t i = 0; i < e.own * e.columns; i++)
+        must_equal(of_words[i], want[i] + 0.0f, "words", i);
+}
+
+static void some_of_the_words_are_there_and_get_gradients(void **state)
+{
+    (void)state;
+    cuda_rig_try(check_part, test_trials(12, 200));
+}
+
 static void check_embedding(struct cuda_rig *rig, uint64_t trial)
 {
     const struct embedding e = some_embedding(rig, trial);
@@ -119,6 +166,7 @@ int main(void)
 {
     const struct CMUnitTest cuda_embedding[] = {
         cmocka_unit_test(words_and_positions_are_added),
+        cmocka_unit_test(some_of_the_words_are_there_and_get_gradients),
         cmocka_unit_test(every_word_gets_the_gradients_of_its_rows),
         cmocka_unit_test(no_row_is_left_out_or_counted_twice),
         cmocka_unit_test(a_token_outside_the_vocabulary_is_told_and_nothing_outside_is_touched),

@@ -249,6 +249,55 @@ static void cross_entropy_equals_its_formula(void **state)
     cuda_rig_try(check_cross_entropy, test_trials(18, 300));
 }
 
+static void check_cross_entropy_in_parts(struct cuda_rig *rig, uint64_t trial)
+{
+    enum { PARTS = 3 };
+    const size_t rows = some_size(rig, 20), columns = some_columns(rig, trial), all = PARTS * columns;
+    const int32_t *targets = some_tokens(rig, rows, all);
+    float *table = out_floats(rig, (PARTS + 1) * rows), *own = out_floats(rig, rows);
+    float *found = some_floats(rig, rows, 0), *sum = out_floats(rig, 1), *log_sums = out_floats(rig, rows);
+    const struct values *logits[PARTS];
+    struct cross_entropy of[PARTS];
+    for (size_t p = 0; p < PARTS; p++) {
+        logits[p] = some_values(rig, rows * columns, 1 + (double)(trial % 40));
+        of[p] = (struct cross_entropy){ .logits = logits[p], .targets = targets, .rows = rows, .columns = columns,
+                                        .stride = columns, .scale = 1.0f / 7, .first = p * columns, .whole = all };
+        must_launch(cuda_cross_entropy_part(&rig->launch, &of[p], table + p * rows, own));
+        for (size_t row = 0; row < rows; row++)
+            found[row] += own[row];
+    }
+    memcpy(table + PARTS * rows, found, rows * sizeof *found);
+    const struct cross_entropy_parts parts = { table, PARTS, rows, 1.0f / 7 };
+    must_launch(cuda_cross_entropy_join(&rig->launch, &parts, sum, log_sums));
+    double want = 0;
+    for (size_t row = 0; row < rows; row++) {
+        const size_t target = (size_t)targets[row];
+        double total = 0;
+        for (size_t c = 0; c < all; c++)
+            total += exp((double)value_at(rig, logits[c / columns], row * columns + c % columns));
+        assert_true(fabs((double)log_sums[row] - log(total)) <= 1e-5 * (1 + fabs(log(total))));
+        want += log(total) - (double)value_at(rig, logits[target / columns], row * columns + target % columns);
+        must_equal(found[row], value_at(rig, logits[target / columns], row * columns + target % columns),
+                   "target's logit", row);
+    }
+    assert_true(fabs((double)*sum - want / 7) <= 1e-5 * (1 + fabs(want)));
+    struct values *gradient = out_values(rig, rows * columns);
+    const size_t part = trial % PARTS;
+    must_launch(cuda_cross_entropy_backward(&rig->launch, &of[part], gradient, log_sums));
+    assert_int_equal(rig->failure, CUDA_FAILURE_NONE);
+    for (size_t i = 0; i < rows * columns; i++) {
+        const bool is_target = (size_t)targets[i / columns] == part * columns + i % columns;
+        const double share = exp((double)value_at(rig, logits[part], i) - (double)log_sums[i / columns]);
+        must_be_near(rig, value_at(rig, gradient, i), (share - is_target) / 7, 1e-5, "logits' gradient", i);
+    }
+}
+
+static void cross_entropy_in_parts_is_that_of_all(void **state)
+{
+    (void)state;
+    cuda_rig_try(check_cross_entropy_in_parts, test_trials(18, 300));
+}
+
 static void check_wrong_target(struct cuda_rig *rig, uint64_t trial)
 {
     struct cross_entropy loss = { .rows = 9, .columns = 40, .stride = 40, .scale = 1 };
@@ -281,6 +330,7 @@ int main(void)
         cmocka_unit_test(layer_norm_adds_to_the_gradients_of_its_weights),
         cmocka_unit_test(columns_are_added_to_what_is_there),
         cmocka_unit_test(cross_entropy_equals_its_formula),
+        cmocka_unit_test(cross_entropy_in_parts_is_that_of_all),
         cmocka_unit_test(a_target_outside_the_row_is_told_and_nothing_outside_is_read),
     };
     return cmocka_run_group_tests(cuda_rows, NULL, NULL);
