@@ -168,10 +168,9 @@ static struct layer_norm attention_norm(const struct layer *layer, const struct 
     };
 }
 
-static struct values *attention_forward_part(const struct layer *layer, const struct layer_pass *pass)
+static struct shard_part attention_forward_part(const struct layer *layer, const struct layer_pass *pass)
 {
-    (void)layer;
-    return pass->workspace;
+    return layer_sum_part(layer, pass->workspace);
 }
 
 static void attention_forward(const struct layer *layer, const struct layer_pass *pass)
@@ -195,13 +194,13 @@ static void attention_forward(const struct layer *layer, const struct layer_pass
 static void attention_forward_end(const struct layer *layer, const struct layer_pass *pass)
 {
     const struct parameters weights = layer_parameters(layer, pass->parameters);
-    kernel_add_branch(pass->queue, pass->output, pass->input, attention_forward_part(layer, pass), weights.at[OUT_BIAS],
+    kernel_add_branch(pass->queue, pass->output, pass->input, pass->workspace, weights.at[OUT_BIAS],
                       layer_rows(layer), layer->shape.out, layer_dropout(layer, pass));
 }
 
-static struct values *attention_input_part(const struct layer *layer, const struct layer_pass *pass)
+static struct shard_part attention_input_part(const struct layer *layer, const struct layer_pass *pass)
 {
-    return attention_held(layer, &(struct walk){ pass->held, 0 }).normed_gradient;
+    return layer_sum_part(layer, attention_held(layer, &(struct walk){ pass->held, 0 }).normed_gradient);
 }
 
 static void attention_backward_input(const struct layer *layer, const struct layer_pass *pass)

@@ -1,4 +1,7 @@
 // Words and their positions: out = words[token] + positions[place], then dropout.
+//
+// A shard has some of the words: its part of the sum is zeros for the others. The first shard adds the positions, so that
+// only one addition is more than of zeros; all shards have them, and their gradients.
 #include "models/layer_kind.h"
 
 enum { WORDS, POSITIONS };
@@ -6,8 +9,9 @@ enum { WORDS, POSITIONS };
 static void embedding_tensors(const struct layer *layer, struct tensor *tensors, size_t *count)
 {
     const struct layer_shape *shape = &layer->shape;
-    tensor_add(tensors, count, (struct tensor){ .name = "words", .rows = layer_words(layer), .columns = shape->out,
-                                                .padding_rows = shape->padding,
+    tensor_add(tensors, count, (struct tensor){ .name = "words", .rows = layer_own_words(layer),
+                                                .columns = shape->out, .padding_rows = layer_own_padding(layer),
+                                                .split = SPLIT_ROWS,
                                                 .start = START_NORMAL, .deviation = 0.02f, .decays = true });
     tensor_add(tensors, count, (struct tensor){ .name = "positions", .rows = layer_positions(layer), .columns = shape->out,
                                                 .start = START_NORMAL, .deviation = 0.02f, .decays = true });
@@ -22,6 +26,7 @@ static struct kind_sizes embedding_sizes(const struct layer *layer)
         .saved_bytes = tokens,
         .input = INPUT_NEVER,
         .held_bytes = tokens,
+        .forward_workspace_bytes = layer->shape.shards > 1 ? output : 0,
         .weight_workspace_bytes = layer->shape.dropout > 0 ? output : 0,
     };
 }
@@ -34,6 +39,8 @@ static struct embedding embedding_of(const struct layer *layer, const void *toke
         .sequence = layer->shape.sequence,
         .columns = layer->shape.out,
         .vocabulary = layer->shape.vocabulary,
+        .first = layer_first_word(layer),
+        .own = layer_own_words(layer) - layer_own_padding(layer),
     };
 }
 
@@ -43,16 +50,36 @@ static size_t positions_before(const struct layer *layer)
     return layer->shape.first * layer->shape.out;
 }
 
+// Where the words come first: of a shard, in the workspace, since shards in one place have one output.
+static struct values *found_words(const struct layer *layer, const struct layer_pass *pass)
+{
+    return layer->shape.shards > 1 ? pass->workspace : pass->output;
+}
+
 static void embedding_forward(const struct layer *layer, const struct layer_pass *pass)
 {
     const struct parameters weights = layer_parameters(layer, pass->parameters);
     const struct embedding embedding = embedding_of(layer, pass->tokens);
+    const struct values *positions = values_at(weights.at[POSITIONS], layer->shape.precision, positions_before(layer));
     queue_copy(pass->queue, pass->saved, pass->tokens, embedding.rows * sizeof(int32_t));
-    kernel_embedding(pass->queue, &embedding, pass->output, weights.at[WORDS],
-                     values_at(weights.at[POSITIONS], layer->shape.precision, positions_before(layer)));
+    kernel_embedding(pass->queue, &embedding, found_words(layer, pass), weights.at[WORDS],
+                     layer_first_word(layer) > 0 ? NULL : positions);
+}
+
+static struct shard_part embedding_forward_part(const struct layer *layer, const struct layer_pass *pass)
+{
+    return layer_sum_part(layer, found_words(layer, pass));
+}
+
+static void embedding_forward_end(const struct layer *layer, const struct layer_pass *pass)
+{
     const struct dropout dropout = layer_dropout(layer, pass);
+    const struct values *found = found_words(layer, pass);
+    const size_t count = layer_rows(layer) * layer->shape.out;
     if (dropout.probability > 0)
-        kernel_dropout(pass->queue, pass->output, pass->output, embedding.rows * embedding.columns, dropout);
+        kernel_dropout(pass->queue, pass->output, found, count, dropout);
+    else if (found != pass->output)
+        queue_copy(pass->queue, pass->output, found, count * precision_bytes(layer->shape.precision));
 }
 
 static void embedding_backward_input(const struct layer *layer, const struct layer_pass *pass)
@@ -74,6 +101,8 @@ const struct layer_kind layer_embedding = {
     .tensors = embedding_tensors,
     .sizes = embedding_sizes,
     .forward = embedding_forward,
+    .forward_part = embedding_forward_part,
+    .forward_end = embedding_forward_end,
     .backward_input = embedding_backward_input,
     .backward_weight = embedding_backward_weight,
 };

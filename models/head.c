@@ -9,6 +9,11 @@
 //                         <-- the loss ------>
 //                         <-- the products -------------->
 //                         <-- logits_stride() -------------->
+//
+// A shard has some of the words, and their logits. Of each row the shards add up a table of the log sums of each, in a
+// place of its own that is zero in all others' tables, with the target's logit behind them, from the one who has it: then
+// each joins them (Megatron-LM takes a maximum and a sum over devices instead). Backward, each has its part of the
+// gradient of the normed input.
 #include "models/layer_kind.h"
 
 enum { GAIN, OFFSET, WORDS };
@@ -20,8 +25,10 @@ static void head_tensors(const struct layer *layer, struct tensor *tensors, size
     tensor_add(tensors, count, (struct tensor){ .name = "norm.offset", .rows = 1, .columns = width });
     if (layer->shape.tied)
         return;
-    tensor_add(tensors, count, (struct tensor){ .name = "words", .rows = width, .columns = layer_words(layer),
-                                                .padding_columns = layer->shape.padding,
+    tensor_add(tensors, count, (struct tensor){ .name = "words", .rows = width, .columns = layer_own_words(layer),
+                                                .padding_columns = layer_own_padding(layer),
+                                                .padding_of_whole = layer->shape.padding,
+                                                .split = SPLIT_COLUMNS, .parts = 1,
                                                 .start = START_NORMAL, .deviation = 0.02f, .decays = true });
 }
 
@@ -29,7 +36,12 @@ static void head_tensors(const struct layer *layer, struct tensor *tensors, size
 // tightly would have a matrix unit read number by number.
 static size_t logits_stride(const struct layer *layer)
 {
-    return (layer_words(layer) + 7) / 8 * 8;
+    return (layer_own_words(layer) + 7) / 8 * 8;
+}
+
+static size_t own_vocabulary(const struct layer *layer)
+{
+    return layer_own_words(layer) - layer_own_padding(layer);
 }
 
 struct head_saved {
@@ -49,6 +61,29 @@ static struct head_saved head_saved(const struct layer *layer, struct walk *walk
     saved.log_sums = walk_floats(walk, rows);
     saved.loss = layer_is_part(layer) ? NULL : walk_floats(walk, 1);
     return saved;
+}
+
+// Of a shard, where the normed input was: the table, and behind it a row of floats for the loss of a part.
+struct head_work {
+    struct values *normed;
+    float *parts, *loss;
+    uint64_t bytes;
+};
+
+static bool is_shard(const struct layer *layer)
+{
+    return layer->shape.shards > 1;
+}
+
+static struct head_work head_work(const struct layer *layer, const void *workspace)
+{
+    const size_t rows = layer_rows(layer);
+    struct walk normed = { workspace, 0 }, table = { workspace, 0 };
+    struct head_work work = { .normed = walk_values(&normed, layer, rows * layer->shape.in) };
+    work.parts = is_shard(layer) ? walk_floats(&table, (layer->shape.shards + 1) * rows) : NULL;
+    work.loss = is_shard(layer) || layer_is_part(layer) ? walk_floats(&table, 1) : NULL;
+    work.bytes = max_u64(normed.bytes, table.bytes);
+    return work;
 }
 
 struct head_held {
@@ -78,9 +113,9 @@ static struct kind_sizes head_sizes(const struct layer *layer)
         .saved_bytes = saved.bytes,
         .input = INPUT_FOR_BOTH,
         .held_bytes = held.bytes,
-        .forward_workspace_bytes = normed,
+        .forward_workspace_bytes = head_work(layer, NULL).bytes,
         .weight_workspace_bytes = normed,
-        .flops = 2 * rows * width * layer->shape.vocabulary,
+        .flops = 2 * rows * width * own_vocabulary(layer),
     };
 }
 
@@ -98,8 +133,8 @@ static struct cross_entropy head_loss(const struct layer *layer, const struct la
 {
     return (struct cross_entropy){
         .logits = saved->logits, .targets = saved->targets,
-        .rows = layer_rows(layer), .columns = layer->shape.vocabulary, .stride = logits_stride(layer),
-        .scale = pass->loss_scale,
+        .rows = layer_rows(layer), .columns = own_vocabulary(layer), .stride = logits_stride(layer),
+        .scale = pass->loss_scale, .first = layer_first_word(layer), .whole = layer->shape.vocabulary,
     };
 }
 
@@ -108,7 +143,7 @@ static void multiply_words(const struct layer *layer, const struct layer_pass *p
                            const struct values *normed, const struct values *words)
 {
     kernel_matmul(pass->queue, &(struct matmul){
-        .m = layer_rows(layer), .n = layer_words(layer), .k = layer->shape.in, .transpose_b = layer->shape.tied,
+        .m = layer_rows(layer), .n = layer_own_words(layer), .k = layer->shape.in, .transpose_b = layer->shape.tied,
         .a = normed, .b = words, .c = logits, .ldc = logits_stride(layer),
     });
 }
@@ -118,7 +153,7 @@ static void multiply_words_back(const struct layer *layer, const struct layer_pa
                                 const struct head_held *held, const struct values *words)
 {
     kernel_matmul(pass->queue, &(struct matmul){
-        .m = layer_rows(layer), .n = layer->shape.in, .k = layer_words(layer), .transpose_b = !layer->shape.tied,
+        .m = layer_rows(layer), .n = layer->shape.in, .k = layer_own_words(layer), .transpose_b = !layer->shape.tied,
         .a = held->logits_gradient, .lda = logits_stride(layer), .b = words, .c = held->normed_gradient,
     });
 }
@@ -127,7 +162,7 @@ static void multiply_words_back(const struct layer *layer, const struct layer_pa
 static void add_words_gradient(const struct layer *layer, const struct layer_pass *pass, const struct head_held *held,
                                const struct values *normed, float *gradient)
 {
-    const size_t stride = logits_stride(layer), words = layer_words(layer), width = layer->shape.in;
+    const size_t stride = logits_stride(layer), words = layer_own_words(layer), width = layer->shape.in;
     struct matmul product = { .m = width, .n = words, .k = layer_rows(layer), .transpose_a = true, .a = normed,
                               .b = held->logits_gradient, .ldb = stride, .sums = gradient };
     if (layer->shape.tied) {
@@ -143,21 +178,49 @@ static const struct values *words_of(const struct layer *layer, const struct lay
     return layer->shape.tied ? pass->tied_parameters : layer_parameters(layer, pass->parameters).at[WORDS];
 }
 
+// What a shard knows of each row.
+static void begin_loss(const struct layer *layer, const struct layer_pass *pass, const struct cross_entropy *loss)
+{
+    const size_t rows = layer_rows(layer), shards = layer->shape.shards;
+    float *parts = head_work(layer, pass->workspace).parts;
+    queue_zero(pass->queue, parts, (shards + 1) * rows * sizeof *parts);
+    kernel_cross_entropy_part(pass->queue, loss, parts + layer->shape.shard * rows, parts + shards * rows);
+}
+
 static void head_forward(const struct layer *layer, const struct layer_pass *pass)
 {
     struct queue *queue = pass->queue;
     const struct layer_norm norm = head_norm(layer, pass);
     const struct head_saved saved = head_saved(layer, &(struct walk){ pass->saved, 0 });
     const struct cross_entropy loss = head_loss(layer, pass, &saved);
-    struct values *normed = pass->workspace;
+    struct values *normed = head_work(layer, pass->workspace).normed;
 
     queue_copy(queue, saved.targets, pass->targets, layer_rows(layer) * sizeof(int32_t));
     kernel_layer_norm(queue, &norm, normed, saved.mean, saved.rstd);
     multiply_words(layer, pass, saved.logits, normed, words_of(layer, pass));
-    float *sum = layer_is_part(layer) ? pass->workspace : saved.loss;  // a part has no room to keep what nobody reads
-    kernel_cross_entropy(queue, &loss, sum, saved.log_sums);
+    if (is_shard(layer))
+        begin_loss(layer, pass, &loss);
+}
+
+static struct shard_part head_forward_part(const struct layer *layer, const struct layer_pass *pass)
+{
+    return (struct shard_part){ head_work(layer, pass->workspace).parts,
+                                (layer->shape.shards + 1) * layer_rows(layer), true };
+}
+
+static void head_forward_end(const struct layer *layer, const struct layer_pass *pass)
+{
+    const struct head_saved saved = head_saved(layer, &(struct walk){ pass->saved, 0 });
+    const struct head_work work = head_work(layer, pass->workspace);
+    const struct cross_entropy loss = head_loss(layer, pass, &saved);
+    const struct cross_entropy_parts parts = { work.parts, layer->shape.shards, loss.rows, loss.scale };
+    float *sum = layer_is_part(layer) ? work.loss : saved.loss;  // a part has no room to keep what nobody reads
+    if (is_shard(layer))
+        kernel_cross_entropy_join(pass->queue, &parts, sum, saved.log_sums);
+    else
+        kernel_cross_entropy(pass->queue, &loss, sum, saved.log_sums);
     if (pass->loss)
-        queue_download(queue, pass->loss, sum, sizeof(float));
+        queue_download(pass->queue, pass->loss, sum, sizeof(float));
 }
 
 const struct values *layer_logits(const struct layer *head, const void *saved, size_t row)
@@ -168,19 +231,28 @@ const struct values *layer_logits(const struct layer *head, const void *saved, s
 
 static void head_backward_input(const struct layer *layer, const struct layer_pass *pass)
 {
-    struct queue *queue = pass->queue;
+    const struct head_saved saved = head_saved(layer, &(struct walk){ pass->saved, 0 });
+    const struct head_held held = head_held(layer, &(struct walk){ pass->held, 0 });
+    const struct cross_entropy loss = head_loss(layer, pass, &saved);
+    kernel_cross_entropy_backward(pass->queue, &loss, held.logits_gradient, saved.log_sums);
+    multiply_words_back(layer, pass, &held, words_of(layer, pass));
+}
+
+static struct shard_part head_input_part(const struct layer *layer, const struct layer_pass *pass)
+{
+    return layer_sum_part(layer, head_held(layer, &(struct walk){ pass->held, 0 }).normed_gradient);
+}
+
+static void head_backward_input_end(const struct layer *layer, const struct layer_pass *pass)
+{
     const size_t rows = layer_rows(layer);
     const struct layer_norm norm = head_norm(layer, pass);
     const struct head_saved saved = head_saved(layer, &(struct walk){ pass->saved, 0 });
     const struct head_held held = head_held(layer, &(struct walk){ pass->held, 0 });
-    const struct cross_entropy loss = head_loss(layer, pass, &saved);
-
-    kernel_cross_entropy_backward(queue, &loss, held.logits_gradient, saved.log_sums);
-    multiply_words_back(layer, pass, &held, words_of(layer, pass));
-    kernel_layer_norm_backward_input(queue, &norm, pass->input_gradient, held.normed_gradient, NULL, saved.mean,
+    kernel_layer_norm_backward_input(pass->queue, &norm, pass->input_gradient, held.normed_gradient, NULL, saved.mean,
                                      saved.rstd);
-    queue_copy(queue, held.mean, saved.mean, rows * sizeof(float));
-    queue_copy(queue, held.rstd, saved.rstd, rows * sizeof(float));
+    queue_copy(pass->queue, held.mean, saved.mean, rows * sizeof(float));
+    queue_copy(pass->queue, held.rstd, saved.rstd, rows * sizeof(float));
 }
 
 static void head_backward_weight(const struct layer *layer, const struct layer_pass *pass)
@@ -202,6 +274,10 @@ const struct layer_kind layer_head = {
     .tensors = head_tensors,
     .sizes = head_sizes,
     .forward = head_forward,
+    .forward_part = head_forward_part,
+    .forward_end = head_forward_end,
     .backward_input = head_backward_input,
+    .input_part = head_input_part,
+    .backward_input_end = head_backward_input_end,
     .backward_weight = head_backward_weight,
 };

@@ -94,10 +94,10 @@ static struct layer part_of(const struct layer *layer, const struct layer_pass *
     return layer_part(layer, pass->split, pass->splits);
 }
 
-static void sum_part(const struct layer *layer, const struct layer_pass *pass, struct values *part)
+static void sum_part(const struct layer *layer, const struct layer_pass *pass, struct shard_part part)
 {
     if (layer->shape.shards > 1 && pass->sum)
-        pass->sum->add(pass->sum->self, pass->queue, part, layer_part_count(layer));
+        pass->sum->add(pass->sum->self, pass->queue, &part);
 }
 
 void layer_forward(const struct layer *layer, const struct layer_pass *pass)
@@ -113,7 +113,7 @@ void layer_forward(const struct layer *layer, const struct layer_pass *pass)
 static void backward_input(const struct layer *layer, const struct layer_pass *inner)
 {
     layer->kind->backward_input(layer, inner);
-    if (!layer->kind->backward_input_end)
+    if (!layer->kind->input_part)
         return;
     sum_part(layer, inner, layer->kind->input_part(layer, inner));
     layer->kind->backward_input_end(layer, inner);
@@ -235,11 +235,14 @@ bool tensor_run(const struct layer *layer, const struct tensor *tensor, size_t r
     const size_t shards = is_split ? layer->shape.shards : 1, shard = is_split ? layer->shape.shard : 0;
     const size_t all = tensor->rows * tensor->columns;
     if (!is_split || tensor->split == SPLIT_ROWS) {
-        *found = (struct tensor_run){ .whole = shard * all, .count = all };
+        *found = (struct tensor_run){ .whole = shard * all, .count = all, .drawn = shard * all,
+                                      .drawn_count = all - tensor->padding_rows * tensor->columns };
         return run == 0;
     }
     const size_t length = tensor->columns / tensor->parts;
     *found = (struct tensor_run){ .own = run * length, .whole = (run * shards + shard) * length, .count = length };
+    found->drawn = found->whole - run / tensor->parts * tensor->padding_of_whole;
+    found->drawn_count = length - tensor->padding_columns;
     return run < tensor->rows * tensor->parts;
 }
 
@@ -248,8 +251,8 @@ static void draw_shard(const struct layer *layer, const struct tensor *tensor, s
 {
     struct tensor_run run;
     for (size_t i = 0; tensor_run(layer, tensor, i, &run); i++)
-        kernel_fill_normal(queue, values_at(place, layer->shape.precision, run.own), tensor->deviation, key, run.whole,
-                           run.count);
+        kernel_fill_normal(queue, values_at(place, layer->shape.precision, run.own), tensor->deviation, key, run.drawn,
+                           run.drawn_count);
 }
 
 // Row by row where rows end in padding: numbers are those of a tensor without it.

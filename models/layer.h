@@ -91,11 +91,18 @@ struct layer_sizes {
 };
 struct layer_sizes layer_sizes(const struct layer *layer);
 
-// The sum over the shards of a layer, in the order of the queue: each shard brings so many numbers and gets
-// part 0 + part 1 + .. in their place, rounded as kernel_add() does behind each.
+// What a shard brings to a sum: numbers of the layer's precision, or floats.
+struct shard_part {
+    void *numbers;
+    size_t count;
+    bool are_floats;
+};
+
+// The sum over the shards of a layer, in the order of the queue: each shard gets part 0 + part 1 + .. in place of its
+// part, rounded as kernel_add(), or kernel_add_floats(), does behind each.
 struct shard_sum {
     void *self;
-    void (*add)(void *self, struct queue *queue, struct values *part, size_t count);
+    void (*add)(void *self, struct queue *queue, const struct shard_part *part);
 };
 
 // A part of the layer: itself, for these positions only. `splits` 0 or 1: the layer.
@@ -155,6 +162,7 @@ struct tensor {
     const char *name;  // "qkv.weight"
     size_t rows, columns;
     size_t padding_rows, padding_columns;  // so many of these, the last ones: zeros, which have no gradient
+    size_t padding_of_whole;  // of a shard whose columns are split: of those of the whole tensor
     uint64_t offset;  // of its first number among the layer's parameters
     enum tensor_start start;
     float deviation;  // of START_NORMAL

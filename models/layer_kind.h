@@ -27,11 +27,11 @@ struct layer_kind {
     void (*backward_input)(const struct layer *layer, const struct layer_pass *pass);
     void (*backward_weight)(const struct layer *layer, const struct layer_pass *pass);  // NULL: nothing to do
 
-    // Of a kind that can be split, NULL of others. Forward ends with a part of a sum over shards, layer_rows() by
-    // shape.out numbers, and so does backward_input; with the sum in its place the ends go on.
-    struct values *(*forward_part)(const struct layer *layer, const struct layer_pass *pass);
+    // Of a kind that can be split, NULL of others. Forward ends with a part of a sum over shards, and so does
+    // backward_input, unless it has none; with the sum in its place the ends go on.
+    struct shard_part (*forward_part)(const struct layer *layer, const struct layer_pass *pass);
     void (*forward_end)(const struct layer *layer, const struct layer_pass *pass);
-    struct values *(*input_part)(const struct layer *layer, const struct layer_pass *pass);
+    struct shard_part (*input_part)(const struct layer *layer, const struct layer_pass *pass);
     void (*backward_input_end)(const struct layer *layer, const struct layer_pass *pass);
 };
 
@@ -41,10 +41,10 @@ static inline size_t layer_share(const struct layer *layer, size_t whole)
     return layer->shape.shards > 1 ? whole / layer->shape.shards : whole;
 }
 
-// The numbers of a part of a sum.
-static inline size_t layer_part_count(const struct layer *layer)
+// A part of a sum that has as many numbers as the input or output of a half-block.
+static inline struct shard_part layer_sum_part(const struct layer *layer, struct values *numbers)
 {
-    return layer->shape.batch * layer->shape.sequence * layer->shape.out;
+    return (struct shard_part){ numbers, layer->shape.batch * layer->shape.sequence * layer->shape.in, false };
 }
 
 // What the kind's own functions get in B, and in I.
@@ -55,6 +55,7 @@ struct layer_pass layer_pass_of_input(const struct layer *layer, const struct la
 // from 0. False behind the last.
 struct tensor_run {
     size_t own, whole, count;  // first number of either, and how many
+    size_t drawn, drawn_count;  // the first in the whole one without padding, and how many of it
 };
 bool tensor_run(const struct layer *layer, const struct tensor *tensor, size_t run, struct tensor_run *found);
 
@@ -74,10 +75,27 @@ static inline size_t layer_positions(const struct layer *layer)
     return layer_is_part(layer) ? layer->shape.whole : layer->shape.sequence;
 }
 
-// Words as they lie in memory: those of the vocabulary, then the padding.
+// Words as they lie in memory, of all shards: those of the vocabulary, then the padding.
 static inline size_t layer_words(const struct layer *layer)
 {
     return layer->shape.vocabulary + layer->shape.padding;
+}
+
+// This shard's of them; where they begin; and how many are padding, which only the last has.
+static inline size_t layer_own_words(const struct layer *layer)
+{
+    return layer_share(layer, layer_words(layer));
+}
+
+static inline size_t layer_first_word(const struct layer *layer)
+{
+    return layer->shape.shards > 1 ? layer->shape.shard * layer_own_words(layer) : 0;
+}
+
+static inline size_t layer_own_padding(const struct layer *layer)
+{
+    const bool is_last = layer->shape.shards <= 1 || layer->shape.shard + 1 == layer->shape.shards;
+    return is_last ? layer->shape.padding : 0;
 }
 
 // --- places ---------------------------------------------------------------------

@@ -90,10 +90,9 @@ static struct layer_norm mlp_norm(const struct layer *layer, const struct layer_
     };
 }
 
-static struct values *mlp_forward_part(const struct layer *layer, const struct layer_pass *pass)
+static struct shard_part mlp_forward_part(const struct layer *layer, const struct layer_pass *pass)
 {
-    (void)layer;
-    return pass->workspace;
+    return layer_sum_part(layer, pass->workspace);
 }
 
 static void mlp_forward(const struct layer *layer, const struct layer_pass *pass)
@@ -118,13 +117,13 @@ static void mlp_forward(const struct layer *layer, const struct layer_pass *pass
 static void mlp_forward_end(const struct layer *layer, const struct layer_pass *pass)
 {
     const struct parameters weights = layer_parameters(layer, pass->parameters);
-    kernel_add_branch(pass->queue, pass->output, pass->input, mlp_forward_part(layer, pass), weights.at[DOWN_BIAS],
+    kernel_add_branch(pass->queue, pass->output, pass->input, pass->workspace, weights.at[DOWN_BIAS],
                       layer_rows(layer), layer->shape.out, layer_dropout(layer, pass));
 }
 
-static struct values *mlp_input_part(const struct layer *layer, const struct layer_pass *pass)
+static struct shard_part mlp_input_part(const struct layer *layer, const struct layer_pass *pass)
 {
-    return mlp_held(layer, &(struct walk){ pass->held, 0 }).normed_gradient;
+    return layer_sum_part(layer, mlp_held(layer, &(struct walk){ pass->held, 0 }).normed_gradient);
 }
 
 static void mlp_backward_input(const struct layer *layer, const struct layer_pass *pass)

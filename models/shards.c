@@ -5,9 +5,16 @@
 
 #include "models/layer_kind.h"
 
-bool layer_can_be_split(const struct layer *layer)
+static bool has_words(const struct layer *layer)
 {
-    return layer->kind->forward_part != NULL;
+    return layer->kind == &layer_embedding || layer->kind == &layer_head;
+}
+
+bool layer_can_be_split(const struct layer *layer, size_t shards)
+{
+    const size_t words = layer_words(layer);
+    return layer->kind->forward_part
+        && (!has_words(layer) || (words % shards == 0 && layer->shape.padding < words / shards));
 }
 
 static bool is_even(const struct layer *layer, const char *what, size_t whole, size_t shards, struct error *error)
@@ -18,11 +25,12 @@ static bool is_even(const struct layer *layer, const char *what, size_t whole, s
 
 bool layer_shard(const struct layer *whole, size_t shards, size_t shard, struct layer *layer, struct error *error)
 {
-    assert(layer_can_be_split(whole) && shard < shards && !whole->has_asked);
+    assert(layer_can_be_split(whole, shards) && shard < shards && !whole->has_asked);
     if (shards > SHARDS_MOST)
         return error_set(error, "layer %s: %zu shards are more than %d", whole->name, shards, SHARDS_MOST);
-    if (whole->kind == &layer_attention ? !is_even(whole, "heads", whole->shape.heads, shards, error)
-                                        : !is_even(whole, "inner columns", 4 * whole->shape.out, shards, error))
+    if (!has_words(whole)
+        && !(whole->kind == &layer_attention ? is_even(whole, "heads", whole->shape.heads, shards, error)
+                                             : is_even(whole, "inner columns", 4 * whole->shape.out, shards, error)))
         return false;
     *layer = *whole;
     layer->shape.shards = shards;
@@ -35,20 +43,24 @@ bool model_shard(struct model *model, size_t shards, size_t shard, struct error 
     bool good = true;
     for (size_t l = 0; good && l < model->layer_count; l++) {
         const struct layer whole = model->layers[l];
-        good = !layer_can_be_split(&whole) || layer_shard(&whole, shards, shard, &model->layers[l], error);
+        good = !layer_can_be_split(&whole, shards) || layer_shard(&whole, shards, shard, &model->layers[l], error);
     }
     return good;
 }
 
 // --- in one place ----------------------------------------------------------------------
 
-static void sum_parts(const struct layer *layer, struct queue *queue, struct values *const *parts, size_t count)
+static void sum_parts(const struct layer *layer, struct queue *queue, const struct shard_part *parts, size_t count)
 {
-    const size_t numbers = layer_part_count(layer);
+    const struct shard_part sum = parts[0];
+    const size_t size = sum.are_floats ? sizeof(float) : precision_bytes(layer->shape.precision);
     for (size_t s = 1; s < count; s++)
-        kernel_add(queue, parts[0], parts[0], parts[s], numbers);
+        if (sum.are_floats)
+            kernel_add_floats(queue, sum.numbers, sum.numbers, parts[s].numbers, sum.count);
+        else
+            kernel_add(queue, sum.numbers, sum.numbers, parts[s].numbers, sum.count);
     for (size_t s = 1; s < count; s++)
-        queue_copy(queue, parts[s], parts[0], numbers * precision_bytes(layer->shape.precision));
+        queue_copy(queue, parts[s].numbers, sum.numbers, sum.count * size);
 }
 
 // This pass's parts of sequences.
@@ -61,7 +73,7 @@ static void parts_of(const struct layer *shards, const struct layer_pass *passes
 
 void shards_forward(const struct layer *shards, const struct layer_pass *passes, size_t count)
 {
-    struct values *sums[SHARDS_MOST] = { NULL };
+    struct shard_part sums[SHARDS_MOST] = { { NULL, 0, false } };
     struct layer parts[SHARDS_MOST] = { { .kind = NULL } };
     const struct layer_kind *kind = shards[0].kind;
     parts_of(shards, passes, count, parts);
@@ -76,12 +88,15 @@ void shards_forward(const struct layer *shards, const struct layer_pass *passes,
 
 static void backward_input(const struct layer *parts, const struct layer_pass *inner, size_t count)
 {
-    struct values *sums[SHARDS_MOST] = { NULL };
+    struct shard_part sums[SHARDS_MOST] = { { NULL, 0, false } };
     const struct layer_kind *kind = parts[0].kind;
     for (size_t s = 0; s < count; s++) {
         kind->backward_input(&parts[s], &inner[s]);
-        sums[s] = kind->input_part(&parts[s], &inner[s]);
+        if (kind->input_part)
+            sums[s] = kind->input_part(&parts[s], &inner[s]);
     }
+    if (!kind->input_part)
+        return;
     sum_parts(&parts[0], inner[0].queue, sums, count);
     for (size_t s = 0; s < count; s++)
         kind->backward_input_end(&parts[s], &inner[s]);
@@ -111,19 +126,20 @@ void shards_backward_input(const struct layer *shards, const struct layer_pass *
 
 // --- parameters -------------------------------------------------------------------------
 
-// What is split lies together, in every kind.
+// What is split lies together, in every kind; a tied head has nothing of its own.
 void shard_own_range(const struct layer *shard, uint64_t *first, uint64_t *end)
 {
     struct tensor tensors[LAYER_TENSORS];
     const size_t count = layer_tensors(shard, tensors);
     size_t from = 0;
-    while (tensors[from].split == SPLIT_NONE)
+    while (from < count && tensors[from].split == SPLIT_NONE)
         from++;
     size_t to = from;
     while (to < count && tensors[to].split != SPLIT_NONE)
         to++;
-    *first = tensors[from].offset;
-    *end = to < count ? tensors[to].offset : layer_sizes(shard).parameter_bytes / precision_bytes(shard->shape.precision);
+    const uint64_t all = layer_sizes(shard).parameter_bytes / precision_bytes(shard->shape.precision);
+    *first = from < count ? tensors[from].offset : all;
+    *end = to < count ? tensors[to].offset : all;
     for (; to < count; to++)
         assert(tensors[to].split == SPLIT_NONE);
 }

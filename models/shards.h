@@ -9,6 +9,9 @@
 // input is one; W has none. Whatever lies outside the two products is computed by all shards from the same bits, so
 // that parameters which all of them have stay alike without being exchanged.
 //
+// Embedding and head are split by their words: the embedding has a sum in F and none in I; the head sums in F what shards
+// know of each row's loss, and in I the gradient of the normed input.
+//
 // A shard is a layer whose shape says so (layer.h): its sizes and tensors are the shard's.
 #ifndef MODELS_SHARDS_H
 #define MODELS_SHARDS_H
@@ -17,9 +20,10 @@
 
 enum { SHARDS_MOST = 64 };
 
-// Whether a layer's kind can be split at all; and the shard of a layer, which must not have asked its device yet. False
-// where what is split cannot be shared evenly.
-bool layer_can_be_split(const struct layer *layer);
+// Whether a layer is split over so many: its kind can be, and, of embedding and head, the vocabulary can be shared evenly,
+// with all of its padding on the last shard. (Else they stay whole.) And the shard of a layer, which must not have asked
+// its device yet: false where what is split cannot be shared evenly.
+bool layer_can_be_split(const struct layer *layer, size_t shards);
 bool layer_shard(const struct layer *whole, size_t shards, size_t shard, struct layer *layer, struct error *error);
 
 // Makes of a model's layers, where they can be split, one shard each.

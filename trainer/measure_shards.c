@@ -107,15 +107,15 @@ static bool add_variants(struct profile *profile, const struct profile *of_shard
 {
     bool good = true;
     for (size_t l = 0; good && l < model->layer_count; l++)
-        good = !layer_can_be_split(&model->layers[l])
+        good = !layer_can_be_split(&model->layers[l], shards)
             || add_variant(&profile->layers[l], &of_shard->layers[l], shards, sum_ns, error);
     return good && profile_rehash(profile, error);
 }
 
-static const struct layer *first_to_split(const struct model *model)
+static const struct layer *first_to_split(const struct model *model, uint32_t shards)
 {
     for (size_t l = 0; l < model->layer_count; l++)
-        if (layer_can_be_split(&model->layers[l]))
+        if (layer_can_be_split(&model->layers[l], shards))
             return &model->layers[l];
     return NULL;
 }
@@ -124,7 +124,7 @@ bool measure_shards(struct profile *profile, const char *spec, struct device *de
                     const struct cluster *cluster, const struct measure_options *options, struct error *error)
 {
     struct model *model = model_from_spec(spec, device_precision(device), error);
-    const struct layer *first = model ? first_to_split(model) : NULL;
+    const struct layer *first = model ? first_to_split(model, shards) : NULL;
     bool good = first || (model && error_set(error, "model %s has no layer that can be split over devices: those with "
                                              "attention have", model->name));
     uint64_t sum_ns = 0;

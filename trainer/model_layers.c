@@ -20,6 +20,7 @@ struct layer_binding {
     struct layer layer;  // which has asked the device; of all shards as one the first
     struct layer *all;   // of those all, `shard_count` of them; else NULL
     uint32_t shard_count;
+    struct layer_sizes tied;   // likewise: a shard's of what the layer is tied to
     struct summing *sums;  // of a shard by itself: by copy; else NULL
     struct batch_settings settings;
     size_t rows, sequence;
@@ -117,10 +118,11 @@ static size_t copies_of(const struct batch_settings *settings)
     return settings->copies > 0 ? settings->copies : 1;
 }
 
-static void add_up(void *self, struct queue *queue, struct values *part, size_t count)
+static void add_up(void *self, struct queue *queue, const struct shard_part *part)
 {
     const struct summing *summing = self;
-    shard_meeting_sum(summing->meeting, &summing->at, queue, &(struct shard_numbers){ part, count, false });
+    const struct shard_numbers numbers = { part->numbers, part->count, part->are_floats };
+    shard_meeting_sum(summing->meeting, &summing->at, queue, &numbers);
 }
 
 // A shard whose group has failed ends here, not where its queue is waited for.
@@ -129,9 +131,9 @@ static bool is_well(const struct layer_binding *binding, struct weir_error *trou
     return !binding->sums || shard_meeting_lets_on(binding->sums[0].meeting, trouble);
 }
 
-static bool forward(void *self, const struct weir_pass *pass, struct weir_error *error)
+// With what it reads of the data, and where the loss goes.
+static struct layer_pass forward_pass_of(const struct layer_binding *binding, const struct weir_pass *pass)
 {
-    const struct layer_binding *binding = self;
     struct layer_pass own = pass_of(binding, pass);
     if (binding->tokens) {
         fetch(binding, pass);
@@ -139,6 +141,13 @@ static bool forward(void *self, const struct weir_pass *pass, struct weir_error 
     }
     if (binding->layer.kind == &layer_head)
         own.loss = pass->loss;
+    return own;
+}
+
+static bool forward(void *self, const struct weir_pass *pass, struct weir_error *error)
+{
+    const struct layer_binding *binding = self;
+    const struct layer_pass own = forward_pass_of(binding, pass);
     layer_forward(&binding->layer, &own);
     return is_well(binding, error);
 }
@@ -193,12 +202,15 @@ static void passes_of(const struct layer_binding *binding, const struct weir_pas
                       struct layer_pass passes[SHARDS_MOST])
 {
     const struct layer_sizes sizes = layer_sizes(&binding->layer);
-    const struct layer_pass whole = pass_of(binding, pass);
+    const struct layer_pass whole = is_forward ? forward_pass_of(binding, pass) : pass_of(binding, pass);
     const uint64_t own_carried = pass->splits > 1 ? sizes.carried_bytes : 0;
     for (uint32_t s = 0; s < binding->shard_count; s++) {
         passes[s] = whole;
         passes[s].parameters = piece_of(whole.parameters, s, sizes.parameter_bytes);
         passes[s].gradients = piece_of(whole.gradients, s, sizes.gradient_bytes);
+        passes[s].tied_parameters = piece_of(whole.tied_parameters, s, binding->tied.parameter_bytes);
+        passes[s].tied_gradients = piece_of(whole.tied_gradients, s, binding->tied.gradient_bytes);
+        passes[s].loss = s == 0 ? whole.loss : NULL;
         passes[s].saved = piece_of(whole.saved, s, part_bytes(pass, sizes.saved_bytes - own_carried));
         passes[s].carried = piece_of(whole.carried, s, sizes.carried_bytes);
         passes[s].carried_gradient = piece_of(whole.carried_gradient, s, sizes.carried_bytes);
@@ -266,7 +278,6 @@ static void join_shards(const struct layer_binding *binding, struct weir_layer *
     layer->saved_bytes *= count;
     layer->carried_bytes *= count;
     layer->held_for_weight_bytes *= count;
-    layer->workspace_bytes *= count;
     layer->backward_workspace_bytes *= count;
     layer->flops *= count;
     layer->tensors = NULL;  // each is there in parts
@@ -361,9 +372,13 @@ static bool open_sums(struct layer_binding *binding, const struct splitting *spl
     return binding->sums || error_no_memory(error, "the layers of a model");
 }
 
-static bool open_all_shards(struct layer_binding *binding, const struct layer *whole, struct device *device,
+static bool open_all_shards(struct layer_binding *binding, const struct model *model, struct device *device,
                             uint32_t shards, struct error *error)
 {
+    const struct layer *whole = &model->layers[binding->layer.index];
+    struct layer words;
+    if (whole->shape.tied && layer_shard(&model->layers[0], shards, 0, &words, error))
+        binding->tied = layer_sizes(&words);
     binding->all = calloc(shards, sizeof binding->all[0]);
     binding->shard_count = shards;
     bool good = binding->all || error_no_memory(error, "the layers of a model");
@@ -380,14 +395,15 @@ static uint32_t shards_of(const struct splitting *splitting, size_t layer)
     return splitting->shards ? splitting->shards[layer] : 0;
 }
 
-static bool split(struct layer_binding *binding, const struct layer *whole, struct device *device,
+static bool split(struct layer_binding *binding, const struct model *model, struct device *device,
                   const struct splitting *splitting, struct error *error)
 {
+    const struct layer *whole = &model->layers[binding->layer.index];
     const uint32_t shards = shards_of(splitting, whole->index);
-    if (shards <= 1 || shards <= splitting->shard || !layer_can_be_split(whole))
+    if (shards <= 1 || shards <= splitting->shard || !layer_can_be_split(whole, shards))
         return true;
     if (!splitting->meeting)
-        return open_all_shards(binding, whole, device, shards, error);
+        return open_all_shards(binding, model, device, shards, error);
     return layer_shard(whole, shards, splitting->shard, &binding->layer, error)
         && open_sums(binding, splitting, error);
 }
@@ -401,9 +417,9 @@ static bool bind(struct layer_binding *binding, const struct model *model, size_
     binding->undecayed = calloc(LAYER_TENSORS * (shards_of(splitting, index) + 1u), sizeof binding->undecayed[0]);
     if (!binding->undecayed)
         return error_no_memory(error, "the layers of a model");
-    if (!split(binding, layer, device, splitting, error) || !layer_ask(&binding->layer, device, error))
+    if (!split(binding, model, device, splitting, error) || !layer_ask(&binding->layer, device, error))
         return false;
-    binding->batch_at = layer_sizes(&binding->layer).workspace_bytes;
+    binding->batch_at = layer_sizes(&binding->layer).workspace_bytes * (binding->all ? binding->shard_count : 1);
     if (layer->kind != &layer_embedding && layer->kind != &layer_head)
         return true;
     const size_t copies = copies_of(settings);

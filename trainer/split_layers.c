@@ -54,7 +54,7 @@ static uint32_t members_with(void *self, uint32_t layer)
 static bool is_split(void *self, uint32_t layer)
 {
     const struct split_layers *layers = self;
-    return layers->shards[layer] > 1 && layer_can_be_split(&layers->model->layers[layer]);
+    return layers->shards[layer] > 1 && layer_can_be_split(&layers->model->layers[layer], layers->shards[layer]);
 }
 
 static uint64_t whole_bytes(void *self, uint32_t layer)

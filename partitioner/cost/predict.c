@@ -127,18 +127,27 @@ static uint64_t slowest_way_ns(const struct placement *placement, const struct n
 
 // Whose STEPs what is tied lengthens.
 struct tie {
+    const struct profile *const *profiles;  // by stage
     const struct holding *holding;
     const struct placement *placement;
     const struct network *network;
     struct cost_row *rows;
 };
 
-static void add_tie(const struct tie *tie, uint32_t a, uint32_t b, uint64_t bytes)
+// The larger of two layers, as a stage has them.
+static uint64_t larger_bytes(const struct profile *profile, struct edge pair)
 {
-    const uint64_t gradients = holding_gradient_bytes(tie->holding, bytes);
-    const uint64_t way = slowest_way_ns(tie->placement, tie->network, a, b, gradients);
-    tie->rows[a].step_ns = add_clamped(tie->rows[a].step_ns, way);
-    tie->rows[b].step_ns = add_clamped(tie->rows[b].step_ns, way);
+    return round_to_256(max_u64(profile->layers[pair.from].parameter_bytes, profile->layers[pair.to].parameter_bytes));
+}
+
+static void add_tie(const struct tie *tie, uint32_t a, uint32_t b, struct edge pair)
+{
+    const uint32_t stages[] = { a, b };
+    for (size_t i = 0; i < 2; i++) {
+        struct cost_row *row = &tie->rows[stages[i]];
+        const uint64_t gradients = holding_gradient_bytes(tie->holding, larger_bytes(tie->profiles[stages[i]], pair));
+        row->step_ns = add_clamped(row->step_ns, slowest_way_ns(tie->placement, tie->network, a, b, gradients));
+    }
 }
 
 // Whether the stage has what the layer lends, as its own or as a copy.
@@ -158,7 +167,7 @@ static void add_lent(const struct tie *tie, const struct profile *profile, const
     for (uint32_t a = 0; a < stages; a++)
         for (uint32_t b = a + 1; b < stages && has_lent(profile, cuts, a, lender); b++)
             if (has_lent(profile, cuts, b, lender))
-                add_tie(tie, a, b, round_to_256(profile->layers[lender].parameter_bytes));
+                add_tie(tie, a, b, (struct edge){ lender, lender });
 }
 
 static bool is_lent(const struct profile *profile, struct edge pair)
@@ -171,17 +180,17 @@ static bool is_lent(const struct profile *profile, struct edge pair)
     return is;
 }
 
-void predict_add_tied(const struct profile *profile, const struct holding *holding, const struct placement *placement,
-                      const struct network *network, const uint32_t *cuts, struct cost_row *rows)
+void predict_add_tied(const struct profile *const *profiles, const struct holding *holding,
+                      const struct placement *placement, const struct network *network, const uint32_t *cuts,
+                      struct cost_row *rows)
 {
-    const struct tie tie = { holding, placement, network, rows };
+    const struct profile *profile = profiles[0];
+    const struct tie tie = { profiles, holding, placement, network, rows };
     for (size_t i = 0; i < profile->tied_count; i++) {
         const struct edge pair = profile->tied[i];
         const uint32_t a = stage_of(cuts, pair.from), b = stage_of(cuts, pair.to);
-        const uint64_t one = round_to_256(profile->layers[pair.from].parameter_bytes);
-        const uint64_t other = round_to_256(profile->layers[pair.to].parameter_bytes);
         if (a != b && !is_lent(profile, pair))
-            add_tie(&tie, a, b, one > other ? one : other);
+            add_tie(&tie, a, b, pair);
     }
     for (size_t i = 0; i < profile->lent_count; i++)
         if (i == 0 || profile->lent[i].from != profile->lent[i - 1].from)
@@ -241,13 +250,20 @@ static bool add_tied(struct plan *plan, const struct profile *profile, const str
 {
     uint32_t *cuts = calloc(plan->stage_count + 1, sizeof cuts[0]);
     struct cost_row *rows = calloc(plan->stage_count, sizeof rows[0]);
-    const bool good = (cuts && rows) || error_no_memory(error, "the tied layers of a plan");
-    for (size_t s = 0; good && s < plan->stage_count; s++)
+    struct profile **views = calloc(plan->stage_count, sizeof(struct profile *));
+    bool good = (cuts && rows && views) || error_no_memory(error, "the tied layers of a plan");
+    for (size_t s = 0; good && s < plan->stage_count; s++) {
         cuts[s + 1] = plan->stages[s].end;
+        views[s] = variant_of(profile, plan->stages[s].variant, error);
+        good = views[s] != NULL;
+    }
     if (good)
-        predict_add_tied(profile, &plan->holding, placement, network, cuts, rows);
+        predict_add_tied((const struct profile *const *)views, &plan->holding, placement, network, cuts, rows);
     for (size_t s = 0; good && s < plan->stage_count; s++)
         plan->stages[s].costs.step_ns = add_clamped(plan->stages[s].costs.step_ns, rows[s].step_ns);
+    for (size_t s = 0; views && s < plan->stage_count; s++)
+        variant_free(views[s]);
+    free(views);
     free(cuts);
     free(rows);
     return good;

@@ -28,9 +28,10 @@ struct stage_place predict_place(const struct placement *placement, uint32_t sta
 
 // Adds to the STEPs of the stages what tied layers apart take: the two of a pair, of which
 // stage s has layers [cuts[s], cuts[s + 1]), send each other its gradients; of what is lent,
-// every two of the stages that have it.
-void predict_add_tied(const struct profile *profile, const struct holding *holding, const struct placement *placement,
-                      const struct network *network, const uint32_t *cuts, struct cost_row *rows);
+// every two of the stages that have it. `profiles` have, by stage, the numbers of its variant.
+void predict_add_tied(const struct profile *const *profiles, const struct holding *holding,
+                      const struct placement *placement, const struct network *network, const uint32_t *cuts,
+                      struct cost_row *rows);
 
 // Costs, memory, iteration time, bubbles and bottleneck of the plan, whose profile
 // this is, in its own order of layers, whatever the plan's. An asynchronous plan's iteration is what micro_batches more

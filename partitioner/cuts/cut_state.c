@@ -66,11 +66,15 @@ static void add_to_rows(struct cut_problem *problem, const struct cut_state *sta
     if (!request->holding.tied_apart || !problem->places->is_chain)
         return;
     uint32_t *layers = malloc((problem->stages + (size_t)1) * sizeof layers[0]);
+    const struct profile **profiles = malloc(problem->stages * sizeof(const struct profile *));
     for (uint32_t s = 0; layers && s <= problem->stages; s++)
         layers[s] = places_size(problem->places, state->cuts[s]);
-    if (layers)
-        predict_add_tied(request->profile, &request->holding, problem->schedule.placement, problem->devices.network,
-                         layers, rows);
+    for (uint32_t s = 0; profiles && s < problem->stages; s++)
+        profiles[s] = problem->views[problem->view_of[s]].profile;
+    if (layers && profiles)
+        predict_add_tied(profiles, &request->holding, problem->schedule.placement, problem->devices.network, layers,
+                         rows);
+    free(profiles);
     free(layers);
 }
 

@@ -467,8 +467,9 @@ static void measure(struct twin *twin, size_t l)
     const uint64_t count = number_count(twin, l) / shards;
     for (uint32_t m = 0; m < shards; m++) {
         const struct norm_range measured = split_measured(split, (uint32_t)l, m, count);
-        kernel_norm(twin->queue, &twin->norms[l * members_of(twin) + m],
-                    twin->own[l].gradients + m * count + measured.first, measured.count);
+        if (measured.count > 0)
+            kernel_norm(twin->queue, &twin->norms[l * members_of(twin) + m],
+                        twin->own[l].gradients + m * count + measured.first, measured.count);
     }
 }
 

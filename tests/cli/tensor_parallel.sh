@@ -85,6 +85,15 @@ weir profile $model,tied --tensor 2 -o tied.json >/dev/null
 plan tied.json --schedule 1f1b --tied apart --variants tensor2,tensor2 && run
 plan tied.json --schedule 1f1b --tied apart --variants tensor2,- && run
 
+echo "# vocabularies that are shared with their padding, and one that cannot be"
+small=width=16,heads=2,blocks=1,sequence=8,micro_batch=2
+for model in gpt2,$small,padded gpt2,$small,padded,untied gpt2,$small; do
+    weir profile $model --tensor 2 -o words.json >/dev/null 2>&1
+    grep -c tensor2 words.json
+    plan words.json --schedule 1f1b --tied apart --variants tensor2,tensor2 && run --steps 1
+done
+together 4 weir verify plan.json --steps 1 --clip 0.5
+
 echo "# what is not run"
 plan two.json --schedule 1f1b --variants tensor2,tensor2 --optimizer adam8bit && run
 sed 's/tensor2/split2/g' two.json > other.json

@@ -15,6 +15,7 @@ struct piece {
     float *gradients;
     struct values *output, *input_gradient;
     void *saved, *held, *workspace;
+    float loss;
 };
 
 struct stand {
@@ -25,6 +26,7 @@ struct stand {
     struct layer_pass passes[MOST];
     size_t count, numbers, number_bytes;
     struct values *input, *output_gradient;
+    int32_t *words;  // tokens, and targets
     double *input_numbers, *gradient_numbers;
 };
 
@@ -34,15 +36,22 @@ static const struct row {
     size_t shards;
     float dropout;
     double tolerance;
+    size_t vocabulary, padding;  // of embedding and head
 } rows[] = {
-    { "attention in 1", "cpu", &layer_attention, 1, 0, 2e-5 },
-    { "attention in 2", "cpu", &layer_attention, 2, 0, 2e-5 },
-    { "attention in 3 with dropout", "cpu", &layer_attention, 3, 0.3f, 2e-5 },
-    { "attention in 2 of bfloat16", "cpu:bf16", &layer_attention, 2, 0, 2e-2 },
-    { "attention in 2 on a queue that runs ahead", "cpu:queued", &layer_attention, 2, 0, 2e-5 },
-    { "mlp in 2", "cpu", &layer_mlp, 2, 0, 2e-5 },
-    { "mlp in 4 with dropout", "cpu", &layer_mlp, 4, 0.3f, 2e-5 },
-    { "mlp in 3 of bfloat16", "cpu:bf16", &layer_mlp, 3, 0, 2e-2 },
+    { "attention in 1", "cpu", &layer_attention, 1, 0, 2e-5, 0, 0 },
+    { "attention in 2", "cpu", &layer_attention, 2, 0, 2e-5, 0, 0 },
+    { "attention in 3 with dropout", "cpu", &layer_attention, 3, 0.3f, 2e-5, 0, 0 },
+    { "attention in 2 of bfloat16", "cpu:bf16", &layer_attention, 2, 0, 2e-2, 0, 0 },
+    { "attention in 2 on a queue that runs ahead", "cpu:queued", &layer_attention, 2, 0, 2e-5, 0, 0 },
+    { "mlp in 2", "cpu", &layer_mlp, 2, 0, 2e-5, 0, 0 },
+    { "mlp in 4 with dropout", "cpu", &layer_mlp, 4, 0.3f, 2e-5, 0, 0 },
+    { "mlp in 3 of bfloat16", "cpu:bf16", &layer_mlp, 3, 0, 2e-2, 0, 0 },
+    { "embedding in 2 with dropout", "cpu", &layer_embedding, 2, 0.3f, 2e-5, 12, 0 },
+    { "embedding in 3, padded", "cpu", &layer_embedding, 3, 0, 2e-5, 13, 2 },
+    { "embedding in 4 of bfloat16", "cpu:bf16", &layer_embedding, 4, 0, 2e-2, 12, 0 },
+    { "head in 2", "cpu", &layer_head, 2, 0, 2e-5, 22, 0 },
+    { "head in 3, padded", "cpu:queued", &layer_head, 3, 0, 2e-5, 22, 2 },
+    { "head in 4 of bfloat16", "cpu:bf16", &layer_head, 4, 0, 2e-2, 12, 0 },
 };
 
 static void *take(const struct stand *s, uint64_t bytes)
@@ -63,7 +72,7 @@ static void piece_open(const struct stand *s, struct piece *piece)
     piece->gradients = take(s, piece->sizes.gradient_bytes);
     memset(piece->gradients, 0, piece->sizes.gradient_bytes);
     piece->output = take(s, piece->sizes.output_bytes);
-    piece->input_gradient = take(s, piece->sizes.output_bytes);
+    piece->input_gradient = take(s, s->numbers * s->number_bytes);
     piece->saved = take(s, piece->sizes.saved_bytes);
     piece->held = take(s, piece->sizes.held_for_weight_bytes);
     const uint64_t forward = piece->sizes.workspace_bytes, backward = piece->sizes.backward_workspace_bytes;
@@ -99,16 +108,18 @@ static struct layer whole_of(const struct row *row, enum precision precision)
 {
     return (struct layer){ .name = "it", .kind = row->kind, .index = 3,
                            .shape = { .batch = 2, .sequence = 5, .in = 24, .out = 24, .heads = 6, .branches = 4,
+                                      .vocabulary = row->vocabulary, .padding = row->padding,
                                       .dropout = row->dropout, .precision = precision } };
 }
 
-static struct layer_pass pass_of(const struct stand *s, const struct piece *piece)
+static struct layer_pass pass_of(const struct stand *s, struct piece *piece)
 {
     return (struct layer_pass){
         .queue = s->queue, .parameters = piece->parameters, .gradients = piece->gradients, .input = s->input,
         .output = piece->output, .saved = piece->saved, .held = piece->held, .output_gradient = s->output_gradient,
         .input_gradient = piece->input_gradient, .workspace = piece->workspace, .seed = 5, .step = 6, .micro_batch = 7,
-        .training = true,
+        .training = true, .tokens = s->words, .targets = s->words, .loss_scale = 0.1f,
+        .loss = piece->layer.kind == &layer_head ? &piece->loss : NULL,
     };
 }
 
@@ -127,6 +138,9 @@ static void stand_up(struct stand *s, const struct row *row)
     s->output_gradient = take(s, s->numbers * s->number_bytes);
     kernel_fill_normal(s->queue, s->input, 0.7f, 1, 0, s->numbers);
     kernel_fill_normal(s->queue, s->output_gradient, 0.7f, 2, 0, s->numbers);
+    s->words = take(s, s->numbers * sizeof(int32_t));
+    for (size_t i = 0; i < whole.shape.batch * whole.shape.sequence; i++)
+        s->words[i] = (int32_t)(whole.shape.vocabulary > 0 ? (7 * i + 1) % whole.shape.vocabulary : 0);
     piece_open(s, &s->whole);
     kernel_fill_normal(s->queue, (struct values *)s->whole.parameters, 0.3f, 3, 0,
                        s->whole.sizes.parameter_bytes / s->number_bytes);
@@ -149,6 +163,7 @@ static void sit_down(struct stand *s)
     piece_close(s, &s->whole);
     device_release(s->device, s->input);
     device_release(s->device, s->output_gradient);
+    device_release(s->device, s->words);
     free(s->input_numbers);
     free(s->gradient_numbers);
     queue_free(s->queue);
@@ -243,14 +258,48 @@ static void compare_with_double(const struct stand *s, const struct row *row)
     free(exact.input);
 }
 
+// Words are compared with the layer itself: what words compute in double is test_layers' to say.
+static void compare_with_whole(const struct stand *s, const struct row *row, struct piece *whole)
+{
+    const bool is_head = row->kind == &layer_head;
+    const size_t numbers = whole->sizes.gradient_bytes / sizeof(float);
+    const struct layer_pass pass = pass_of(s, whole);
+    layer_forward(&whole->layer, &pass);
+    layer_backward(&whole->layer, &pass);
+    settle(s);
+    double *want = numbers_of(s, is_head ? whole->input_gradient : whole->output, s->numbers);
+    for (size_t i = 0; i < s->count; i++) {
+        double *got = numbers_of(s, is_head ? s->shards[i].input_gradient : s->shards[i].output, s->numbers);
+        expect_near(is_head ? "input's gradient" : "output", got, want, s->numbers, row->tolerance);
+        free(got);
+    }
+    free(want);
+    if (is_head)
+        expect_near("loss", &(double){ (double)s->shards[0].loss }, &(double){ (double)whole->loss }, 1, row->tolerance);
+    float *joined = joined_gradients(s);
+    double *got = slow_zeros(numbers), *gradient = slow_zeros(numbers);
+    for (size_t i = 0; i < numbers; i++) {
+        got[i] = (double)joined[i];
+        gradient[i] = (double)whole->gradients[i];
+    }
+    expect_near("gradients", got, gradient, numbers, row->tolerance);
+    free(got);
+    free(gradient);
+    free(joined);
+}
+
 static void all_shards_together_compute_the_layer(void **state)
 {
+    const struct row *row = *state;
     struct stand s;
-    stand_up(&s, *state);
+    stand_up(&s, row);
     shards_forward(s.layers, s.passes, s.count);
     shards_backward(s.layers, s.passes, s.count);
     settle(&s);
-    compare_with_double(&s, *state);
+    if (row->vocabulary > 0)
+        compare_with_whole(&s, row, &s.whole);
+    else
+        compare_with_double(&s, row);
     sit_down(&s);
 }
 
@@ -270,7 +319,9 @@ static void b_of_shards_is_i_and_then_w(void **state)
     settle(&halves);
     for (size_t i = 0; i < s.count; i++) {
         assert_memory_equal(s.shards[i].gradients, halves.shards[i].gradients, s.shards[i].sizes.gradient_bytes);
-        assert_memory_equal(s.shards[i].input_gradient, halves.shards[i].input_gradient, s.numbers * s.number_bytes);
+        if (s.layers[i].kind != &layer_embedding)
+            assert_memory_equal(s.shards[i].input_gradient, halves.shards[i].input_gradient,
+                                s.numbers * s.number_bytes);
     }
     sit_down(&s);
     sit_down(&halves);
@@ -290,7 +341,8 @@ static void a_single_shard_is_the_layer_bit_for_bit(void **state)
         shards_forward(s.layers, s.passes, 1);
         shards_backward(s.layers, s.passes, 1);
         settle(&s);
-        assert_memory_equal(s.whole.output, s.shards[0].output, s.numbers * s.number_bytes);
+        if (row.kind != &layer_head)
+            assert_memory_equal(s.whole.output, s.shards[0].output, s.numbers * s.number_bytes);
         assert_memory_equal(s.whole.gradients, s.shards[0].gradients, s.whole.sizes.gradient_bytes);
         sit_down(&s);
     }
@@ -374,7 +426,12 @@ static void what_cannot_be_shared_evenly_is_refused(void **state)
     error = (struct error){ 0 };
     assert_false(layer_shard(&mlp, 96, 0, &layer, &error));
     assert_string_equal(error.text, "layer it: 96 shards are more than 64");
-    assert_false(layer_can_be_split(&(struct layer){ .kind = &layer_linear }));
+    assert_false(layer_can_be_split(&(struct layer){ .kind = &layer_linear }, 2));
+    struct layer head = { .kind = &layer_head, .shape = { .vocabulary = 13 } };
+    assert_false(layer_can_be_split(&head, 2));
+    head.shape.padding = 3;
+    assert_true(layer_can_be_split(&head, 4));
+    assert_false(layer_can_be_split(&head, 8));  // the last would have two words, of padding
 }
 
 int main(void)

@@ -126,10 +126,13 @@ static inline bool hosts_have_room(const struct twin *twin)
 static inline uint64_t time_of(const struct twin *twin)
 {
     struct cost_row rows[MOST_LAYERS];
-    for (uint32_t s = 0; s < twin->placement->stages; s++)
+    const struct profile *profiles[MOST_LAYERS];
+    for (uint32_t s = 0; s < twin->placement->stages; s++) {
         rows[s] = twin->chosen[s]->row;
+        profiles[s] = twin->ordered;
+    }
     if (twin->asked->holding.tied_apart)
-        predict_add_tied(twin->ordered, &twin->asked->holding, twin->placement, twin->network, twin->cuts, rows);
+        predict_add_tied(profiles, &twin->asked->holding, twin->placement, twin->network, twin->cuts, rows);
     const uint64_t value = simulator_iteration_ns(twin->simulators[0], rows);
     return twin->simulators[1] ? value - simulator_iteration_ns(twin->simulators[1], rows) : value;
 }
