@@ -89,6 +89,7 @@ bool devices_explain(const char *names, struct error *error)
 bool ranks_run(struct ranks *ranks, const struct ranks_request *request, struct error *error)
 {
     struct places_request places = { .ranks = request->plan ? (uint32_t)plan_seat_count(request->plan) : 0, .named = "--device",
+                                     .are_in_groups = request->plan && plan_seat_count(request->plan) > request->plan->ranks,
                                      .tell = say_who_is_waited_for };
     struct ranks_request own = *request;
     struct launch launch;

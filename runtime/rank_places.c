@@ -43,6 +43,11 @@ static uint32_t ranks_wanted(const struct places_request *request, const struct 
     return launch->ranks > 1 ? launch->ranks : device_name_count(request->device, 1);
 }
 
+static const char *what_plan_has(const struct places_request *request)
+{
+    return request->are_in_groups ? "devices in the groups of its ranks" : "ranks";
+}
+
 // What tells a machine from others: containers of one can have the same boot, and machines the same name.
 struct machine {
     char host[64], boot[40];
@@ -108,8 +113,8 @@ static bool meet(struct places *places, const struct places_request *request, co
     const struct control_settings settings = { .deadline_ns = request->deadline_ns, .tell = request->tell,
                                                .self = request->self };
     if (launch->ranks != wanted)
-        return error_set(error, "%s started %u processes, and the plan has %u ranks: a process each, or a single one "
-                         "for all, is needed", launch->by, launch->ranks, wanted);
+        return error_set(error, "%s started %u processes, and the plan has %u %s: a process each, or a single one "
+                         "for all, is needed", launch->by, launch->ranks, wanted, what_plan_has(request));
     places->control = control_open(launch, &settings, error);
     if (!places->control)
         return false;
@@ -142,8 +147,8 @@ static bool are_as_many(const struct places_request *request, const struct launc
                          "device for each rank, or one process with all devices", launch->by, launch->ranks,
                          request->named, devices);
     return devices == wanted
-        || error_set(error, "%s names %u devices, and the plan has %u ranks: one for each, or a single one for "
-                     "all, is needed", request->named, devices, wanted);
+        || error_set(error, "%s names %u devices, and the plan has %u %s: one for each, or a single one for "
+                     "all, is needed", request->named, devices, wanted, what_plan_has(request));
 }
 
 static bool open_all(struct places *places, const struct places_request *request, const struct launch *launch,

@@ -21,6 +21,7 @@ struct place {
 
 struct places_request {
     uint32_t ranks;      // of the run; 0: as many as there are processes or devices
+    bool are_in_groups;  // ranks are groups of devices, of which each is counted
     // "cuda" of several processes on a machine is a GPU each. Several devices are a rank each: "cuda:0,cuda:1",
     // "cpu:queued,cpu:queued"; "cuda:all" are as many GPUs as there are ranks.
     const char *device;

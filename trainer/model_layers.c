@@ -7,29 +7,7 @@
 #include "common/random.h"
 #include "models/shards.h"
 #include "runtime/weight_plan.h"
-
-// Where the shards of a layer, of one of its copies, add up.
-struct summing {
-    struct shard_sum sum;
-    struct shard_meeting *meeting;
-    struct attendance at;
-};
-
-// What a layer's functions find behind `self`.
-struct layer_binding {
-    struct layer layer;  // which has asked the device; of all shards as one the first
-    struct layer *all;   // of those all, `shard_count` of them; else NULL
-    uint32_t shard_count;
-    struct layer_sizes tied;   // likewise: a shard's of what the layer is tied to
-    struct summing *sums;  // of a shard by itself: by copy; else NULL
-    struct batch_settings settings;
-    size_t rows, sequence;
-    int32_t *tokens, *targets;  // of the micro-batch at hand, per copy; only where needed
-    uint64_t batch_at;          // where in the forward's workspace the device finds them, behind the layer's own
-    struct weir_range *undecayed;
-    struct weir_tensor tensors[LAYER_TENSORS];
-    const struct weir_layer *inputs[2];  // of one with a skip
-};
+#include "trainer/layer_binding.h"
 
 static uint64_t batch_bytes(const struct layer_binding *binding)
 {
@@ -82,7 +60,7 @@ static void fetch(const struct layer_binding *binding, const struct weir_pass *p
     queue_upload(pass->queue, (char *)pass->workspace + binding->batch_at, needed, count * sizeof *needed);
 }
 
-static struct layer_pass pass_of(const struct layer_binding *binding, const struct weir_pass *pass)
+struct layer_pass binding_pass_of(const struct layer_binding *binding, const struct weir_pass *pass)
 {
     const double samples = (double)binding->rows * (double)binding->sequence * binding->settings.samples;
     return (struct layer_pass){
@@ -132,9 +110,9 @@ static bool is_well(const struct layer_binding *binding, struct weir_error *trou
 }
 
 // With what it reads of the data, and where the loss goes.
-static struct layer_pass forward_pass_of(const struct layer_binding *binding, const struct weir_pass *pass)
+struct layer_pass binding_forward_pass_of(const struct layer_binding *binding, const struct weir_pass *pass)
 {
-    struct layer_pass own = pass_of(binding, pass);
+    struct layer_pass own = binding_pass_of(binding, pass);
     if (binding->tokens) {
         fetch(binding, pass);
         own.tokens = own.targets = (const int32_t *)((char *)pass->workspace + binding->batch_at);
@@ -147,7 +125,7 @@ static struct layer_pass forward_pass_of(const struct layer_binding *binding, co
 static bool forward(void *self, const struct weir_pass *pass, struct weir_error *error)
 {
     const struct layer_binding *binding = self;
-    const struct layer_pass own = forward_pass_of(binding, pass);
+    const struct layer_pass own = binding_forward_pass_of(binding, pass);
     layer_forward(&binding->layer, &own);
     return is_well(binding, error);
 }
@@ -155,7 +133,7 @@ static bool forward(void *self, const struct weir_pass *pass, struct weir_error 
 static bool backward(void *self, const struct weir_pass *pass, struct weir_error *error)
 {
     const struct layer_binding *binding = self;
-    const struct layer_pass own = pass_of(binding, pass);
+    const struct layer_pass own = binding_pass_of(binding, pass);
     layer_backward(&binding->layer, &own);
     return is_well(binding, error);
 }
@@ -163,7 +141,7 @@ static bool backward(void *self, const struct weir_pass *pass, struct weir_error
 static bool backward_input(void *self, const struct weir_pass *pass, struct weir_error *error)
 {
     const struct layer_binding *binding = self;
-    const struct layer_pass own = pass_of(binding, pass);
+    const struct layer_pass own = binding_pass_of(binding, pass);
     layer_backward_input(&binding->layer, &own);
     return is_well(binding, error);
 }
@@ -172,7 +150,7 @@ static bool backward_weight(void *self, const struct weir_pass *pass, struct wei
 {
     (void)error;
     const struct layer_binding *binding = self;
-    const struct layer_pass own = pass_of(binding, pass);
+    const struct layer_pass own = binding_pass_of(binding, pass);
     layer_backward_weight(&binding->layer, &own);
     return true;
 }
@@ -183,110 +161,6 @@ static bool initialize(void *self, void *queue, void *parameters, struct weir_er
     const struct layer_binding *binding = self;
     layer_initialize(&binding->layer, queue, parameters, binding->settings.seed);
     return true;
-}
-
-// --- all shards as one layer -------------------------------------------------------------
-
-static void *piece_of(const void *all, uint32_t shard, uint64_t bytes)
-{
-    return all ? (char *)(uintptr_t)all + shard * bytes : NULL;
-}
-
-// Of what a part of a sequence has of it (layer_most_splits()).
-static uint64_t part_bytes(const struct weir_pass *pass, uint64_t bytes)
-{
-    return pass->splits > 1 ? bytes / pass->splits / 256 * 256 : bytes;
-}
-
-static void passes_of(const struct layer_binding *binding, const struct weir_pass *pass, bool is_forward,
-                      struct layer_pass passes[SHARDS_MOST])
-{
-    const struct layer_sizes sizes = layer_sizes(&binding->layer);
-    const struct layer_pass whole = is_forward ? forward_pass_of(binding, pass) : pass_of(binding, pass);
-    const uint64_t own_carried = pass->splits > 1 ? sizes.carried_bytes : 0;
-    for (uint32_t s = 0; s < binding->shard_count; s++) {
-        passes[s] = whole;
-        passes[s].parameters = piece_of(whole.parameters, s, sizes.parameter_bytes);
-        passes[s].gradients = piece_of(whole.gradients, s, sizes.gradient_bytes);
-        passes[s].tied_parameters = piece_of(whole.tied_parameters, s, binding->tied.parameter_bytes);
-        passes[s].tied_gradients = piece_of(whole.tied_gradients, s, binding->tied.gradient_bytes);
-        passes[s].loss = s == 0 ? whole.loss : NULL;
-        passes[s].saved = piece_of(whole.saved, s, part_bytes(pass, sizes.saved_bytes - own_carried));
-        passes[s].carried = piece_of(whole.carried, s, sizes.carried_bytes);
-        passes[s].carried_gradient = piece_of(whole.carried_gradient, s, sizes.carried_bytes);
-        passes[s].held = piece_of(whole.held, s, part_bytes(pass, sizes.held_for_weight_bytes));
-        passes[s].workspace = piece_of(whole.workspace, s,
-                                       is_forward ? sizes.workspace_bytes : sizes.backward_workspace_bytes);
-    }
-}
-
-static bool all_forward(void *self, const struct weir_pass *pass, struct weir_error *error)
-{
-    (void)error;
-    const struct layer_binding *binding = self;
-    struct layer_pass passes[SHARDS_MOST];
-    passes_of(binding, pass, true, passes);
-    shards_forward(binding->all, passes, binding->shard_count);
-    return true;
-}
-
-static bool all_backward(void *self, const struct weir_pass *pass, struct weir_error *error)
-{
-    (void)error;
-    const struct layer_binding *binding = self;
-    struct layer_pass passes[SHARDS_MOST];
-    passes_of(binding, pass, false, passes);
-    shards_backward(binding->all, passes, binding->shard_count);
-    return true;
-}
-
-static bool all_backward_input(void *self, const struct weir_pass *pass, struct weir_error *error)
-{
-    (void)error;
-    const struct layer_binding *binding = self;
-    struct layer_pass passes[SHARDS_MOST];
-    passes_of(binding, pass, false, passes);
-    shards_backward_input(binding->all, passes, binding->shard_count);
-    return true;
-}
-
-static bool all_backward_weight(void *self, const struct weir_pass *pass, struct weir_error *error)
-{
-    (void)error;
-    const struct layer_binding *binding = self;
-    struct layer_pass passes[SHARDS_MOST];
-    passes_of(binding, pass, false, passes);
-    for (uint32_t s = 0; s < binding->shard_count; s++)
-        layer_backward_weight(&binding->all[s], &passes[s]);
-    return true;
-}
-
-static bool all_initialize(void *self, void *queue, void *parameters, struct weir_error *error)
-{
-    (void)error;
-    const struct layer_binding *binding = self;
-    const uint64_t bytes = layer_sizes(&binding->layer).parameter_bytes;
-    for (uint32_t s = 0; s < binding->shard_count; s++)
-        layer_initialize(&binding->all[s], queue, piece_of(parameters, s, bytes), binding->settings.seed);
-    return true;
-}
-
-static void join_shards(const struct layer_binding *binding, struct weir_layer *layer)
-{
-    const uint64_t count = binding->shard_count;
-    layer->parameter_bytes *= count;
-    layer->saved_bytes *= count;
-    layer->carried_bytes *= count;
-    layer->held_for_weight_bytes *= count;
-    layer->backward_workspace_bytes *= count;
-    layer->flops *= count;
-    layer->tensors = NULL;  // each is there in parts
-    layer->tensor_count = 0;
-    layer->forward = all_forward;
-    layer->backward = all_backward;
-    layer->backward_input = all_backward_input;
-    layer->backward_weight = all_backward_weight;
-    layer->initialize = all_initialize;
 }
 
 // --- layers ------------------------------------------------------------------------------
@@ -355,7 +229,7 @@ static struct weir_layer layer_of(struct layer_binding *binding)
         .initialize = initialize,
     };
     if (binding->all)
-        join_shards(binding, &layer);
+        binding_join_shards(binding, &layer);
     return layer;
 }
 
@@ -372,24 +246,6 @@ static bool open_sums(struct layer_binding *binding, const struct splitting *spl
     return binding->sums || error_no_memory(error, "the layers of a model");
 }
 
-static bool open_all_shards(struct layer_binding *binding, const struct model *model, struct device *device,
-                            uint32_t shards, struct error *error)
-{
-    const struct layer *whole = &model->layers[binding->layer.index];
-    struct layer words;
-    if (whole->shape.tied && layer_shard(&model->layers[0], shards, 0, &words, error))
-        binding->tied = layer_sizes(&words);
-    binding->all = calloc(shards, sizeof binding->all[0]);
-    binding->shard_count = shards;
-    bool good = binding->all || error_no_memory(error, "the layers of a model");
-    for (uint32_t s = 0; good && s < shards; s++)
-        good = layer_shard(whole, shards, s, &binding->all[s], error)
-            && layer_ask(&binding->all[s], device, error);
-    if (good)
-        binding->layer = binding->all[0];
-    return good;
-}
-
 static uint32_t shards_of(const struct splitting *splitting, size_t layer)
 {
     return splitting->shards ? splitting->shards[layer] : 0;
@@ -403,7 +259,7 @@ static bool split(struct layer_binding *binding, const struct model *model, stru
     if (shards <= 1 || shards <= splitting->shard || !layer_can_be_split(whole, shards))
         return true;
     if (!splitting->meeting)
-        return open_all_shards(binding, model, device, shards, error);
+        return binding_open_shards(binding, model, device, shards, error);
     return layer_shard(whole, shards, splitting->shard, &binding->layer, error)
         && open_sums(binding, splitting, error);
 }

@@ -36,6 +36,7 @@ done
 plan two.json --schedule 1f1b --variants tensor2,tensor2 --replicas 2,1 --shard optimizer && together 6 weir verify plan.json
 plan two.json --schedule dualpipe --variants tensor2,tensor2 && together 4 weir verify plan.json
 together 3 weir verify plan.json
+run --device $q,$q
 plan two.json --schedule 1f1b --variants tensor2,tensor2,- --replicas 1,2,1 --shard optimizer && run && run --device $q,$q,$q,$q,$q,$q,$q
 
 echo "# trained, kept as whole layers, gone on from to the bit, and by a plan that splits nothing"
@@ -70,6 +71,22 @@ diff -r fresh/step-6 apart2/step-6 && echo "the same bits"
 cp -r fresh gone && rm -r gone/step-6
 train unlike gone > again.txt; echo "exit $?"
 diff -r fresh/step-6 gone/step-6 && echo "the same bits"
+
+echo "# a member that is killed ends all others, by its name"
+(
+    plan two.json --schedule 1f1b --variants tensor2,tensor2
+    for rank in 0 1 2 3; do
+        WEIR_RANK=$rank WEIR_RANKS=4 WEIR_RENDEZVOUS=$PWD/meet weir train $model --plan plan.json \
+            --data text --steps 1000000 --device $q >killed$rank.txt 2>killed$rank.err &
+        pids[$rank]=$!
+    done
+    for ((tries = 0; tries < 2400; tries++)); do grep -q "^step" killed0.txt && break; sleep 0.05; done
+    kill -9 ${pids[3]}
+    for rank in 0 1 2; do
+        wait ${pids[$rank]}
+        echo "exit $?, $(tail -n 1 killed$rank.err | sed 's/process [0-9]* on .*)/process N on HOST)/')"
+    done
+) 2>/dev/null
 
 echo "# clipped by the norm of what all members have"
 plan two.json --schedule 1f1b --variants tensor2,tensor4 && run --clip 0.5 && together 6 weir verify plan.json --clip 0.5
