@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "common/number.h"
 #include "device/recording.h"
 
 // Something to do later.
@@ -93,6 +94,18 @@ static void wait_until_done(struct queue *queue)
     pthread_mutex_lock(&lineup->lock);
     while (lineup->first || lineup->working)
         pthread_cond_wait(&lineup->done, &lineup->lock);
+    pthread_mutex_unlock(&lineup->lock);
+}
+
+static void wait_for_done(struct queue *queue, uint64_t ns)
+{
+    struct lineup *lineup = queue->own;
+    const uint64_t until_ns = add_clamped(clock_now_ns(), ns);
+    const struct timespec until = { .tv_sec = (time_t)(until_ns / 1000000000), .tv_nsec = (long)(until_ns % 1000000000) };
+    int trouble = 0;
+    pthread_mutex_lock(&lineup->lock);
+    while ((lineup->first || lineup->working) && trouble == 0)
+        trouble = pthread_cond_clockwait(&lineup->done, &lineup->lock, CLOCK_MONOTONIC, &until);
     pthread_mutex_unlock(&lineup->lock);
 }
 
@@ -357,6 +370,7 @@ const struct device_functions cpu_queued_functions = {
     .open_queue = open_queue,
     .close_queue = close_queue,
     .wait = wait_until_done,
+    .wait_for = wait_for_done,
     .is_done = is_done,
     .open_event = open_event,
     .close_event = close_event,

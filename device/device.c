@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "device/recording.h"
 
@@ -192,6 +193,16 @@ bool queue_wait(struct queue *queue, struct error *error)
     cut(queue, &cut_wait);
     queue->device->functions->wait(queue);
     return queue_report(queue, error);
+}
+
+void queue_wait_for(struct queue *queue, uint64_t ns)
+{
+    enum { MOMENT_NS = 50000 };
+    const struct timespec moment = { .tv_nsec = (long)(ns < MOMENT_NS ? ns : MOMENT_NS) };
+    if (queue->device->functions->wait_for)
+        queue->device->functions->wait_for(queue, ns);
+    else if (!queue_is_done(queue))
+        nanosleep(&moment, NULL);
 }
 
 bool queue_is_done(const struct queue *queue)

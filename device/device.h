@@ -99,6 +99,9 @@ struct device *queue_device(const struct queue *queue);
 // Waits until all is done (on a GPU for ten minutes at most: then the queue fails). False
 // with the queue's first error, which stays.
 bool queue_wait(struct queue *queue, struct error *error);
+// Waits likewise, but at most so long, and only a moment where the device wakes nobody: for who has something else to
+// look at in between.
+void queue_wait_for(struct queue *queue, uint64_t ns);
 // The same without waiting: whether all is done, and whether something is known to have failed.
 bool queue_is_done(const struct queue *queue);
 bool queue_has_failed(const struct queue *queue);

@@ -111,6 +111,7 @@ struct device_functions {
     bool (*open_queue)(struct queue *queue, struct error *error);
     void (*close_queue)(struct queue *queue);
     void (*wait)(struct queue *queue);  // trouble goes to queue_fail()
+    void (*wait_for)(struct queue *queue, uint64_t ns);  // of queue_wait_for(); NULL: is_done is asked again and again
     bool (*is_done)(const struct queue *queue);
 
     bool (*open_event)(struct event *event, struct error *error);

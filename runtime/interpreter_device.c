@@ -1,9 +1,8 @@
 // Waiting for the rank's own queue, which may be behind the host, and what it says when
 // something in it has failed.
-#include <time.h>
-
 #include "common/clock.h"
 #include "common/number.h"
+#include "common/pause.h"
 #include "runtime/interpreting.h"
 
 static struct rank_record *record_of(const struct interpreter *in)
@@ -109,31 +108,35 @@ static void tell_whereabouts(const struct interpreter *in, size_t come)
         whereabouts_act(in->needs.whereabouts, in->needs.rank, action);
 }
 
-static void sleep_a_little(void)
+// A queue wakes who waits for it when all is done, and then one has to look for failures only; more often where spans
+// are counted, and soon where looking moves messages.
+static void wait_a_while(const struct interpreter *in, bool is_for_all, uint64_t waited_ns)
 {
-    const struct timespec time = { 0, 50000 };
-    nanosleep(&time, NULL);
+    enum { FOR_FAILURES_NS = 10000000 };
+    queue_wait_for(in->needs.queue, in->needs.transport->is_held ? SHORTEST_PAUSE_NS
+                                    : is_for_all ? FOR_FAILURES_NS : pause_ns(waited_ns));
 }
 
 // Until at most so many spans are left to be done; of 0, until the queue is, too. Or it has failed. Every action has
 // the deadline anew, as every message has.
 static bool look_until_left(struct interpreter *in, size_t left, struct error *error)
 {
-    uint64_t deadline_ns = 0;
+    uint64_t since_ns = 0;
     size_t come = 0;
     while (!queue_has_failed(in->needs.queue)) {
         const size_t now_come = count_come(in);
         if (left > 0 ? in->ended - now_come <= left : queue_is_done(in->needs.queue))
             break;
-        if (deadline_ns == 0 || now_come > come)
-            deadline_ns = add_clamped(clock_now_ns(), in->needs.deadline_ns);
+        const uint64_t now_ns = clock_now_ns();
+        if (since_ns == 0 || now_come > come)
+            since_ns = now_ns;
         come = now_come;
         tell_whereabouts(in, come);
         if (!messages_are_well(in, error))
             return false;
-        if (clock_now_ns() >= deadline_ns)
+        if (now_ns - since_ns >= in->needs.deadline_ns)
             return deadline_missed(in, error);
-        sleep_a_little();
+        wait_a_while(in, left == 0, now_ns - since_ns);
     }
     return true;
 }

@@ -142,6 +142,7 @@ struct transport_functions {
 struct transport {
     const struct transport_functions *functions;
     uint32_t rank;
+    bool is_held;  // something posted can only go on when somebody looks again, which is to be soon
 };
 
 #endif

@@ -7,9 +7,8 @@
 
 #include "common/clock.h"
 #include "common/number.h"
+#include "common/pause.h"
 
-// Nothing moved for so long: the pause before the next look is an eighth of that, within these.
-enum { PAUSE_PART = 8, SHORTEST_PAUSE_NS = 5000, LONGEST_PAUSE_NS = 400000 };
 // How long a process that ends waits for the others to end, too, before it leaves MPI as it is: one that has done its
 // work, and one that has failed, which the others have heard of by other means.
 enum { GOOD_END_SECONDS = 300, BAD_END_SECONDS = 1 };
@@ -116,13 +115,11 @@ static bool go_round(void)
 // Until there is something to do: an errand, or the next look at those that there are. A new one ends the pause.
 static void pause_for(uint64_t idle_ns)
 {
-    uint64_t pause_ns = idle_ns / PAUSE_PART;
     if (!courier.given) {
         pthread_cond_wait(&courier.changed, &courier.lock);
         return;
     }
-    pause_ns = pause_ns < SHORTEST_PAUSE_NS ? SHORTEST_PAUSE_NS : min_u64(pause_ns, LONGEST_PAUSE_NS);
-    const struct timespec until = time_of(clock_now_ns() + pause_ns);
+    const struct timespec until = time_of(clock_now_ns() + pause_ns(idle_ns));
     pthread_cond_clockwait(&courier.changed, &courier.lock, CLOCK_MONOTONIC, &until);
 }
 

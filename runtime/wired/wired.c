@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "common/clock.h"
+#include "common/pause.h"
 #include "runtime/wired/wired_engine.h"
 
 enum { BROKEN_SECONDS = 3 };
@@ -73,10 +74,16 @@ static void issue(struct lane_end *end, struct posted *posted)
     end->issuing = posted;
 }
 
+// Whether something has its turn and waits for the communicator.
+static bool is_held(const struct lane_end *end)
+{
+    return end->issuing || (end->turn < end->count && end->posted[end->turn].ticket);
+}
+
 // Issues what has its turn, as long as the communicator takes it.
 static bool lane_end_move(struct wired *wired, struct lane_end *end, struct error *error)
 {
-    while (end->issuing || (end->turn < end->count && end->posted[end->turn].ticket)) {
+    while (is_held(end)) {
         bool ready;
         if (!lane_is_ready(wired, end, &ready, error))
             return false;
@@ -97,10 +104,15 @@ static bool lane_end_move(struct wired *wired, struct lane_end *end, struct erro
 
 static bool move_all(struct wired *wired, struct error *error)
 {
-    for (uint32_t i = 0; i < wired->wiring.count; i++)
+    bool any = false;
+    for (uint32_t i = 0; i < wired->wiring.count; i++) {
         if (wired->ends[i].posted && !lane_end_move(wired, &wired->ends[i], error))
             return false;
-    return reducing_move(wired, error);
+        any |= wired->ends[i].posted && is_held(&wired->ends[i]);
+    }
+    const bool good = reducing_move(wired, error);
+    wired->transport.is_held = any || wired->reducing.end;
+    return good;
 }
 
 // --- the functions of a transport ---------------------------------------------------------
@@ -178,13 +190,17 @@ static bool wired_test(struct transport *transport, struct ticket *ticket, struc
     return true;
 }
 
-// Polls: what a communicator does, it does without waking anybody.
+// Polls: what a communicator does, it does without waking anybody. Who waits on and on calls again at once.
 static bool wired_wait(struct transport *transport, uint64_t deadline_ns, struct error *error)
 {
     struct wired *wired = (struct wired *)transport;
-    const struct timespec pause = { .tv_nsec = 20000 };
-    if (clock_now_ns() < deadline_ns)
+    const uint64_t now_ns = clock_now_ns();
+    if (now_ns > wired->waited_ns + SHORTEST_PAUSE_NS)
+        wired->waits_ns = now_ns;
+    const struct timespec pause = { .tv_nsec = (long)pause_ns(now_ns - wired->waits_ns) };
+    if (now_ns < deadline_ns)
         ppoll(NULL, 0, &pause, NULL);
+    wired->waited_ns = clock_now_ns();
     return group_is_well(wired, error);
 }
 

@@ -243,7 +243,7 @@ struct wired *wired_create(const struct wired_settings *settings, struct error *
         error_no_memory(error, "the wires of a rank");
         return NULL;
     }
-    wired->transport = (struct transport){ &wired_functions, settings->group->rank };
+    wired->transport = (struct transport){ .functions = &wired_functions, .rank = settings->group->rank };
     wired->settings = *settings;
     if (settings->deadline_ns == 0)
         wired->settings.deadline_ns = usual_deadline_ns;

@@ -54,6 +54,7 @@ struct wired {
     float *room;                 // what other copies send
     uint64_t room_bytes, room_floats;  // floats: of one copy's part
     struct brought *brought;     // by group: those of ties, and of schedules that flush, ask nobody
+    uint64_t waits_ns, waited_ns;  // since when the rank waits, and when it last did
     bool failed, is_stuck;
     struct error error;
 };

@@ -117,6 +117,23 @@ static void a_queue_does_later_what_it_was_given_in_order(void **state)
     bench_close(&bench);
 }
 
+static void who_waits_for_a_while_is_woken_and_takes_no_core(void **state)
+{
+    (void)state;
+    struct bench bench = bench_open();
+    struct gate gate = GATE_SHUT;
+    shut(bench.queues[0], &gate);
+    const uint64_t begun_ns = clock_now_ns(), used_ns = clock_thread_cpu_ns();
+    queue_wait_for(bench.queues[0], 100000000);
+    const uint64_t waited_ns = clock_now_ns() - begun_ns;
+    assert_true(waited_ns >= 100000000 && !queue_is_done(bench.queues[0]));
+    assert_in_range(clock_thread_cpu_ns() - used_ns, 0, waited_ns / 2);
+    open_gate(&gate);
+    queue_wait_for(bench.queues[0], UINT64_MAX);  // which only a wake-up ends
+    assert_true(queue_is_done(bench.queues[0]));
+    bench_close(&bench);
+}
+
 static void who_waits_for_an_event_waits_for_what_was_recorded_before(void **state)
 {
     (void)state;
@@ -372,6 +389,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_queue_does_later_what_it_was_given_in_order),
+        cmocka_unit_test(who_waits_for_a_while_is_woken_and_takes_no_core),
         cmocka_unit_test(who_waits_for_an_event_waits_for_what_was_recorded_before),
         cmocka_unit_test(what_fails_stays_and_events_come_all_the_same),
         cmocka_unit_test(steps_in_many_queues_are_ordered_by_events_alone),
