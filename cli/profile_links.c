@@ -34,7 +34,8 @@ static bool keep(struct found *found, const struct links_measured *links, const 
                  const struct communication *by, struct error *error)
 {
     struct text notes = { 0 };
-    text_add(&notes, "Links measured by %s on %s, messages of 1 KiB to 16 MiB, each rank with the next.", by->library,
+    text_add(&notes, "Links measured by %s on %s, each rank with the next: latency by messages there and back, rate by many one "
+             "after the other.", by->library,
              device);
     char *sentence = text_take(&notes, error);
     found->cluster = sentence ? cluster_measured(links, sentence, error) : NULL;

@@ -8,9 +8,8 @@
 #include "common/number.h"
 #include "profiler/cluster_synopsis.h"
 
-// Of two links the slower one is told by a message of this size; and a link whose median is further than this from
-// its fit is one that latency and rate do not tell.
-static const uint64_t judged_bytes = 1048576, poor_permille = 250;
+// Of two links the slower one is told by a message of this size.
+static const uint64_t judged_bytes = 1048576;
 
 static bool are_together(const struct links_measured *links, size_t a, size_t b)
 {
@@ -125,21 +124,52 @@ struct cluster *cluster_measured(const struct links_measured *links, const char 
 static void print_link(const struct links_measured *links, size_t rank, struct text *text)
 {
     const struct link_cost *cost = &links->to_next[rank];
-    char latency[NUMBER_SIZE], rate[NUMBER_SIZE];
-    text_add(text, "%4zu - %-4zu  %-16s  %10s  %12s  %4" PRIu64 ".%" PRIu64 " %%%s\n", rank, rank + 1,
+    char latency[NUMBER_SIZE], there[NUMBER_SIZE], back[NUMBER_SIZE], both[NUMBER_SIZE];
+    text_add(text, "%4zu - %-4zu  %-16s  %10s  %10s  %10s  %10s  %5" PRIu64 ".%" PRIu64 " %%\n", rank, rank + 1,
              are_together(links, rank, rank + 1) ? "in a machine" : "between machines",
-             time_format(cost->latency_ns, latency), rate_format(cost->bytes_per_second, rate),
-             cost->worst_permille / 10, cost->worst_permille % 10,
-             cost->worst_permille > poor_permille ? "  latency and rate do not tell this link" : "");
+             time_format(cost->latency_ns, latency), rate_format(cost->there_bytes_per_second, there),
+             rate_format(cost->back_bytes_per_second, back), rate_format(cost->both_bytes_per_second, both),
+             cost->worst_permille / 10, cost->worst_permille % 10);
+}
+
+// Where latency and rate do not tell what a message takes.
+static void print_line(const struct links_measured *links, size_t rank, struct text *text)
+{
+    const struct link_cost *cost = &links->to_next[rank];
+    char size[NUMBER_SIZE], takes[NUMBER_SIZE], told[NUMBER_SIZE], good[NUMBER_SIZE];
+    if (cost->worst_permille <= LINK_POOR_PERMILLE)
+        return;
+    text_add(text, "\nRanks %zu - %zu are no line: %s take %s, and %s by latency and rate", rank, rank + 1,
+             bytes_format(cost->worst_bytes, size), time_format(cost->worst_ns, takes),
+             time_format(transfer_ns(cost->worst_bytes, cost->bytes_per_second, cost->latency_ns), told));
+    if (cost->least_good_bytes > 0)
+        text_add(text, ", which are within %d %% from %s on", LINK_POOR_PERMILLE / 10,
+                 bytes_format(cost->least_good_bytes, good));
+    text_add(text, ".\n");
+}
+
+// A way of a link is planned with as if the other were idle.
+static void print_both(const struct links_measured *links, size_t rank, struct text *text)
+{
+    const struct link_cost *cost = &links->to_next[rank];
+    if (cost->both_bytes_per_second < cost->bytes_per_second / 10 * 9)
+        text_add(text, "\nRanks %zu - %zu share their link: where messages pass both ways at once, each way has %" PRIu64
+                 " %% of the rate that plans reckon with.\n", rank, rank + 1,
+                 (uint64_t)(100.0 * (double)cost->both_bytes_per_second / (double)cost->bytes_per_second));
 }
 
 void links_print(const struct links_measured *links, struct text *text)
 {
     struct measured_level levels[2];
     const size_t level_count = levels_of(links, levels);
-    text_add(text, "%-11s  %-16s  %10s  %12s  %8s\n", "ranks", "link", "latency", "rate", "worst");
+    text_add(text, "%-11s  %-16s  %10s  %10s  %10s  %10s  %9s\n", "ranks", "link", "latency", "rate", "back", "both",
+             "worst");
     for (size_t rank = 0; rank + 1 < links->ranks; rank++)
         print_link(links, rank, text);
+    for (size_t rank = 0; rank + 1 < links->ranks; rank++) {
+        print_line(links, rank, text);
+        print_both(links, rank, text);
+    }
     text_add(text, "\n");
     for (size_t level = 0; level < level_count; level++) {
         const size_t slowest = slowest_of(links, levels[level].kind);

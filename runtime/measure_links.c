@@ -6,9 +6,10 @@
 #include "common/clock.h"
 #include "common/number.h"
 #include "device/communicator.h"
+#include "profiler/measure.h"
 
 static const uint64_t second_ns = 1000000000;
-enum { TIMED_ROUNDS = 2, LOOK_EVERY = 64 };
+enum { TIMED_ROUNDS = 2, LOOK_EVERY = 64, WORD_BYTES = 256 };
 
 // This rank's end of the link under way.
 struct link_end {
@@ -22,7 +23,6 @@ struct link_end {
     struct event *from, *to;
     char *memory;    // what is sent, and behind it where it is received
     uint64_t room_bytes;
-    uint64_t spent_ns;  // between the marks, so far
 };
 
 // --- waiting --------------------------------------------------------------------------------
@@ -71,11 +71,23 @@ static bool await(const struct link_end *end, bool is_all, struct error *error)
 
 // --- messages -------------------------------------------------------------------------------
 
+static struct message_end message_of(const struct link_end *end, bool is_send, uint64_t bytes)
+{
+    return (struct message_end){ .is_send = is_send, .peer = 1 - end->place, .bytes = bytes,
+                                 .data = end->memory + (is_send ? 0 : end->room_bytes) };
+}
+
 static bool pass(const struct link_end *end, bool is_send, uint64_t bytes, struct error *error)
 {
-    const struct message_end message = { .is_send = is_send, .peer = 1 - end->place, .bytes = bytes,
-                                         .data = end->memory + (is_send ? 0 : end->room_bytes) };
+    const struct message_end message = message_of(end, is_send, bytes);
     communicator_exchange(end->communicator, end->queue, &message, 1);
+    return await(end, false, error);
+}
+
+static bool both_pass(const struct link_end *end, uint64_t bytes, struct error *error)
+{
+    const struct message_end messages[] = { message_of(end, true, bytes), message_of(end, false, bytes) };
+    communicator_exchange(end->communicator, end->queue, messages, 2);
     return await(end, false, error);
 }
 
@@ -85,27 +97,55 @@ static bool there_and_back(const struct link_end *end, uint64_t bytes, struct er
     return pass(end, sends_first, bytes, error) && pass(end, !sends_first, bytes, error);
 }
 
-static bool ping_pong(void *self, uint64_t bytes, struct error *error)
+// From the first mark to here.
+static bool mark_end(const struct link_end *end, uint64_t *ns, struct error *error)
 {
-    struct link_end *end = self;
+    event_record(end->to, end->queue);
+    if (!await(end, true, error))
+        return false;
+    *ns = event_time_ns(end->to) - event_time_ns(end->from);
+    return true;
+}
+
+static bool ping_pong(void *self, uint64_t bytes, uint64_t *ns, struct error *error)
+{
+    const struct link_end *end = self;
     bool good = there_and_back(end, bytes, error);
     event_record(end->from, end->queue);
     for (int round = 0; good && round < TIMED_ROUNDS; round++)
         good = there_and_back(end, bytes, error);
-    if (!good)
-        return false;
-    event_record(end->to, end->queue);
-    if (!await(end, true, error))
-        return false;
-    end->spent_ns += (event_time_ns(end->to) - event_time_ns(end->from)) / TIMED_ROUNDS;
-    return true;
+    good = good && mark_end(end, ns, error);
+    *ns = good ? *ns / TIMED_ROUNDS : 0;
+    return good;
 }
 
-// A clock that runs between the marks only.
-static uint64_t spent(void *self, enum measure_clock clock)
+// A word from the first end begins a stream from the other, and one from the other says that all of the first end's has
+// come: what a sender is rid of may still be in some buffer.
+static bool stream(void *self, enum link_way way, uint64_t bytes, uint64_t count, uint64_t *ns, struct error *error)
 {
-    (void)clock;
-    return ((const struct link_end *)self)->spent_ns;
+    const struct link_end *end = self;
+    const bool is_first = end->place == 0, sends = is_first == (way == LINK_THERE);
+    bool good = there_and_back(end, WORD_BYTES, error);
+    event_record(end->from, end->queue);
+    if (way == LINK_BACK)
+        good = good && pass(end, is_first, WORD_BYTES, error);
+    for (uint64_t i = 0; good && i < count; i++)
+        good = way == LINK_BOTH ? both_pass(end, bytes, error) : pass(end, sends, bytes, error);
+    if (way != LINK_BACK)
+        good = good && pass(end, !is_first, WORD_BYTES, error);
+    return good && mark_end(end, ns, error);
+}
+
+static bool tell(void *self, uint64_t *value, struct error *error)
+{
+    const struct link_end *end = self;
+    if (end->place == 0)
+        queue_upload(end->queue, end->memory, value, sizeof *value);
+    if (!pass(end, end->place == 0, sizeof *value, error))
+        return false;
+    if (end->place == 1)
+        queue_download(end->queue, value, end->memory + end->room_bytes, sizeof *value);
+    return await(end, true, error);
 }
 
 // --- a link -----------------------------------------------------------------------------------
@@ -139,11 +179,8 @@ static void close_end(struct link_end *end)
 static bool measure_end(struct link_end *end, const struct link_settings *settings, struct link_cost *cost,
                         struct error *error)
 {
-    const struct link_measured what = { .self = end, .ping_pong = ping_pong };
-    const struct measure_options options = { .repeats = settings->options->repeats, .now_ns = spent, .self = end };
-    if (end->place == 0)
-        return measure_link(&what, settings->sizes, settings->size_count, &options, cost, error);
-    return answer_link(&what, settings->sizes, settings->size_count, &options, error);
+    const struct link_measured what = { .self = end, .ping_pong = ping_pong, .stream = stream, .tell = tell };
+    return measure_link(&what, settings->sizes, settings->size_count, settings->options->repeats, cost, error);
 }
 
 // What this rank has to do with the link between rank `first` and the next.

@@ -6,6 +6,8 @@
 //     rank b's queue    [recv send] mark [recv send] [recv send] mark
 //                        untimed: from here on the hosts are ahead of their devices
 //
+// and by messages one after the other, each way and both ways at once (profiler/links.h).
+//
 // The marks are events of the queue, so that what is timed is what a message takes, and
 // not how fast a host asks for it or looks.
 #ifndef RUNTIME_MEASURE_LINKS_H

@@ -316,7 +316,8 @@ def check_links(machine):
         raise Failed(f'weir profile --links printed no link: {last_line(out)}')
     machine.run('weir', 'partition', machine.profile(machine.small, machine.device()), '--cluster', file,
                 '--schedule', '1f1b', '--micro-batches', '8')
-    return 'measured', (f'2 processes {SLICES}: latency, rate and the worst distance from them: '
+    return 'measured', (f'2 processes {SLICES}: latency, rate there, back and both at once, and the worst '
+                        'distance from latency and rate: '
                         + ', '.join(re.split('  +', found[1])))
 
 

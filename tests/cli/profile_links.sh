@@ -22,7 +22,7 @@ shape() {  # the document, without what was measured here
 
 echo "# two devices of one process"
 weir profile --links --device cpu:queued,cpu:queued --memory 1GiB -o two.json >table.txt; echo "exit $?"
-awk 'NF { print $1, $2, $3 }' table.txt
+awk '/ranks on|^ranks|^ *[0-9]+ - |^Level/ { print $1, $2, $3 }' table.txt  # and sentences, as the link is
 shape two.json
 
 echo "# three processes: rank 0 speaks"

@@ -101,7 +101,7 @@ static void a_link_over_which_nothing_comes_ends_by_its_deadline(void **state)
 {
     (void)state;
     const struct measure_options options = { .repeats = 1 };
-    // Rank 0 sends messages of one size more than rank 1 answers.
+    // Rank 0 still sends the larger size there and back when rank 1 sends it one after the other, and waits for a word.
     const struct link_settings more = { .options = &options, .sizes = sizes, .size_count = LINK_LEAST_SIZES + 1,
                                         .deadline_ns = 2000000000 },
                                less = { .options = &options, .sizes = sizes, .size_count = LINK_LEAST_SIZES };
