@@ -4,8 +4,8 @@
 //     mpirun -n 2 --hostfile hosts bench_machines MICROSECONDS MEGABYTES-PER-SECOND      the link, as measured by
 //                                                                                        weir profile --links
 //
-// Each line is one size of a message; the ratio is measured iteration over simulated one, the median of five. A stage's
-// forward takes 20 ms, its backward 40 ms. Then what a core does in ranks that wait for one that is slow: for 20 ms again
+// Each line is one size of a message, which the link takes 1, 5 or 20 ms for; the ratio is measured iteration over
+// simulated one, the median of five. A stage's forward takes 20 ms, its backward 40 ms. Then what a core does in ranks that wait for one that is slow: for 20 ms again
 // and again, and for long.
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +14,7 @@
 
 #include "bench/idle_stage.h"
 #include "common/clock.h"
+#include "common/number.h"
 #include "device/device.h"
 #include "runtime/rank_places.h"
 #include "runtime/synthetic.h"
@@ -21,7 +22,7 @@
 #include "schedules/lower.h"
 
 enum { REPEATS = 5, MOST_RANKS = 16, MICRO_BATCHES = 8 };
-static const uint64_t sizes[] = { 64 << 10, 512 << 10, 2 << 20 };
+static const uint64_t milliseconds[] = { 1, 5, 20 };  // of a message
 static const uint64_t millisecond_ns = 1000000;
 
 struct bench {
@@ -79,7 +80,7 @@ static bool compare(struct bench *bench, const struct schedule *lowered, uint64_
                    && measure(bench, lowered, costs, samples, error);
     const double simulated = (double)simulation.iteration_ns;
     if (good && speaks(bench))
-        printf("%-8s %5llu KiB  simulated %8.2f ms  measured %8.2f ms  ratio %.4f  (%.4f to %.4f)\n", lowered->name,
+        printf("%-8s %6llu KiB  simulated %8.2f ms  measured %8.2f ms  ratio %.4f  (%.4f to %.4f)\n", lowered->name,
                (unsigned long long)bytes >> 10, simulated / 1e6, samples[REPEATS / 2] / 1e6,
                samples[REPEATS / 2] / simulated, samples[0] / simulated, samples[REPEATS - 1] / simulated);
     simulation_clear(&simulation);
@@ -152,8 +153,8 @@ static bool work(void *self, struct place *place, struct error *error)
     struct schedule *order = schedule_generate("1f1b", place->group->ranks, 0, MICRO_BATCHES, error);
     struct schedule *lowered = order ? schedule_lower(order, error) : NULL;
     bool good = lowered && (bench->device = device_open(place->device, error));
-    for (size_t i = 0; good && i < sizeof sizes / sizeof sizes[0]; i++)
-        good = compare(bench, lowered, sizes[i], error);
+    for (size_t i = 0; good && i < sizeof milliseconds / sizeof milliseconds[0]; i++)
+        good = compare(bench, lowered, round_to_256(bench->link.bytes_per_second / 1000 * milliseconds[i]), error);
     if (good && speaks(bench))
         print_wake();
     for (uint64_t slow_ns = 20 * millisecond_ns; good && slow_ns <= 500 * millisecond_ns; slow_ns *= 5)
