@@ -1,0 +1,82 @@
+# Whatever can be planned runs with messages by MPI, too: bit for bit the sequential run, or the formula, of asynchronous
+# schedules, orders of one's own, parts of sequences, branches, every optimizer, shared states, the host; trained, and
+# gone on with from checkpoints. Between processes of one machine, by each MPI that is here.
+case $WEIR_BUILD in *asan* | *tsan*)
+    echo '# skip: MPI itself leaks and races in the eyes of the sanitizers'
+    exit 77 ;;
+esac
+if [ ! -e "$WEIR_BUILD/lib/weir-mpi.so" ] || ! command -v mpirun >/dev/null; then
+    echo '# skip: weir-mpi.so is not built here (scons mpi=yes says what it lacks), or there is no mpirun'
+    exit 77
+fi
+unset WEIR_PLUGINS  # it is found without
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+model="gpt-nano,width=16,blocks=3,heads=2,sequence=8,micro_batch=2"
+weir profile "$model" -o gpt.json &>/dev/null
+weir profile "$model,tied" -o tied.json &>/dev/null
+weir profile gpt-nano,width=32,blocks=3,heads=2,sequence=64 -o long.json &>/dev/null
+weir profile mlp-unet,width=16,blocks=2,sequence=8,micro_batch=2 -o unet.json &>/dev/null
+seq 20000 >data.txt
+
+plan() {  # NAME RANKS PROFILE SCHEDULE OPTIONS..
+    weir partition $3.json --cluster "$2 devices, 1GiB, 10GB/s 1us, host 1GiB 2000GB/s" --schedule $4 --budget 1000 \
+        "${@:5}" -o "$1-$2.json" >/dev/null 2>said || { grep -v untrusted said; return 1; }
+}
+for schedule in looped-bfs interleaved-zb zb-h2 v-half v-min dualpipe dualpipev hanayo pipedream vertical pipedream-2bw; do
+    plan $schedule 2 gpt $schedule --micro-batches 4
+done
+printf '0F0,0F1,0F2,0B1,0B0,0F3,0B3,0B2\n1F1,1F0,1I1,1I0,1W0,1W1,1F2,1F3,1B3,1B2\n' >mine.csv
+plan mine 2 gpt ./mine.csv
+weir schedule 1f1b --ranks 2 --micro-batches 4 --format json | sed -E 's/([0-9]+)B([0-9]+)/\1R\2 \1B\2/g' >again.json
+weir price gpt.json --cluster "2 devices, 1GiB, 10GB/s 1us" --schedule ./again.json --cuts '[4,4]' --recompute '[3,3]' \
+    -o again-2.json >/dev/null 2>said || cat said
+grep -o '"again_bytes"' again-2.json | uniq
+plan parts 2 long seq1f1b --micro-batches 4
+for schedule in 1f1b zb-v pipedream; do
+    plan branches-$schedule 2 unet $schedule --micro-batches 4
+done
+for optimizer in sgd momentum adam lars lamb adafactor adam8bit; do
+    plan $optimizer 2 tied chimera --micro-batches 4 --tied apart --optimizer $optimizer
+done
+for replicas in 2,1 3,1; do
+    plan "shared-$replicas" $((${replicas/,/+})) gpt 1f1b --micro-batches 6 --replicas $replicas --shard optimizer
+done
+plan shared-chimera 2 gpt chimera --micro-batches 4 --shard optimizer
+plan host 2 gpt zb-h1 --micro-batches 4 --host optimizer,activations
+plan window 2 gpt 1f1b --micro-batches 4 --host optimizer,activations --window 1
+plan window-replicas 3 gpt 1f1b --micro-batches 4 --replicas 2,1 --host optimizer --window 2
+
+train() {  # MPIRUN PLAN STEPS OPTIONS..
+    $1 -n 2 weir train "$model" --plan $2 --data data.txt --steps $3 --flush-every 2 --device cpu:queued,mpi "${@:4}"
+}
+by() {  # MPIRUN
+    local file name ranks
+    for file in *-[0-9].json; do
+        name=${file%-*} ranks=${file##*-}
+        echo "$name: $($1 -n ${ranks%.json} weir verify $file --steps 2 --device cpu:queued,mpi 2>err.txt |
+            sed -n '/^equal/,$p' | tr -s '\r\n' ' ' | sed 's, $,,' | grep . || cat err.txt)"
+    done
+    # Half-way, gone on with by the same plan; then by another.
+    rm -rf whole ended
+    train $1 pipedream-2.json 8 --checkpoints whole --save-every 8 &>err.txt || cat err.txt
+    train $1 pipedream-2.json 8 --checkpoints ended --save-every 4 --keep 2 &>err.txt || cat err.txt
+    rm -r ended/step-8
+    train $1 pipedream-2.json 8 --checkpoints ended --save-every 4 --resume &>err.txt || cat err.txt
+    (cd whole/step-8 && sha256sum *.safetensors) >hashes.txt
+    (cd ended/step-8 && sha256sum -c --quiet ../../hashes.txt) && echo "gone on with"
+    rm -rf alone
+    cp -r ended alone
+    weir train "$model" --plan host-2.json --data data.txt --steps 10 --flush-every 2 --checkpoints alone --resume \
+        &>err.txt || cat err.txt
+    train $1 host-2.json 10 --checkpoints ended --resume >train.txt 2>err.txt || cat err.txt
+    (cd alone/step-10 && sha256sum *.safetensors) >hashes.txt
+    (cd ended/step-10 && sha256sum -c --quiet ../../hashes.txt) && echo "as by threads"
+    awk '/(peak|host) bytes/ && $5 != $6 { print "differs: " $0 } /(peak|host) bytes/ { n++ }
+         END { print "by another plan: " n " sums of bytes" }' train.txt
+}
+by mpirun | tee first.txt
+for other in openmpi mpich; do
+    [ -e "$WEIR_BUILD/lib/weir-mpi-$other.so" ] && command -v mpirun.$other >/dev/null || continue
+    by mpirun.$other >other.txt
+    diff first.txt other.txt
+done
