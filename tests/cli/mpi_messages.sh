@@ -25,6 +25,16 @@ for schedule in chimera interleaved zb-v; do
 done
 plan replicas.json 3 1f1b --cuts "[4,4]" --replicas 2,1
 
+until_soon() {  # TRIES COMMAND.., ten a second
+    local tries
+    for ((tries = 0; tries < $1; tries++)); do
+        "${@:2}" && return
+        sleep 0.1
+    done
+    return 1
+}
+has_ended() { ! kill -0 $1; }
+
 by() {  # MPIRUN
     local plan
     rm -f err.txt
@@ -40,18 +50,18 @@ by() {  # MPIRUN
     awk '/peak bytes/ && $5 != $6 { print "peak differs: " $0; bad = 1 } /peak bytes/ { n++ }
          END { print n - bad " peaks agree" }' train.txt
     # Killed in the middle. Launchers kill all as soon as one is killed, so this one's death is kept from them for a
-    # while; and Open MPI's sometimes does not end when all of its processes have.
+    # while; and Open MPI's sometimes does not end when all of its processes have. What an earlier run has left here
+    # would be taken for this one's step and process.
+    rm -f killed.txt killed.err process0 process1
     (
-        timeout -s KILL 40 $1 -n 2 sh -c 'weir train "$1" --plan 1f1b.json --data /usr/share/common-licenses --steps 1000000 \
+        $1 -n 2 sh -c 'weir train "$1" --plan 1f1b.json --data /usr/share/common-licenses --steps 1000000 \
                 --device cpu:queued,mpi &
             echo $! >process${PMI_RANK-}${OMPI_COMM_WORLD_RANK-}
             wait $! || { sleep 3; exit 3; }' - "$model" >killed.txt 2>killed.err &
         started=$!
-        for ((tries = 0; tries < 300; tries++)); do
-            grep -q '^step' killed.txt && break
-            sleep 0.1
-        done
+        until_soon 1200 grep -q '^step' killed.txt
         kill -9 $(cat process1)
+        until_soon 400 has_ended $started || kill -9 $started
         wait $started
         echo "killed: exit $([ $? -gt 0 ] && echo not 0)"
     ) 2>/dev/null

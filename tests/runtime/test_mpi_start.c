@@ -72,6 +72,17 @@ static bool ends_when_stopped(const char *program, unsigned moment, char *said, 
     return WIFEXITED(status) && WEXITSTATUS(status) != 0 && WEXITSTATUS(status) != LATE;
 }
 
+// The seconds are those that the meeting's five have left when MPI is asked, which is late on a busy machine.
+static bool gives_up_in(const char *said, const char *call)
+{
+    char begins[80];
+    unsigned seconds;
+    snprintf(begins, sizeof begins, " of 3: %s has not come to an end within ", call);
+    const char *at = strstr(said, begins), *ends = " s: it waits for all ranks";
+    return at && sscanf(at + strlen(begins), "%u", &seconds) == 1 && seconds <= 5
+        && strncmp(at + strlen(begins) + 1, ends, strlen(ends)) == 0;
+}
+
 static const char *skip_reason(void)
 {
     struct error error = { 0 };
@@ -96,7 +107,7 @@ static void a_rank_that_never_comes_to_mpi_is_not_waited_for_for_ever(void **sta
     set_up_mpirun();
     if (!ends_when_stopped(*state, 0, said, sizeof said)
         || !strstr(said, "ends with 3: rank ")
-        || !strstr(said, " of 3: MPI_Init has not come to an end within 5 s: it waits for all ranks"))
+        || !gives_up_in(said, "MPI_Init"))
         fail_msg("%s", said);
 }
 
