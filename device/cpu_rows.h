@@ -258,11 +258,15 @@ static void cpu_embedding_backward(struct queue *queue, const struct embedding *
 
 static bool targets_are_in(struct queue *queue, const struct cross_entropy *loss)
 {
-    return tokens_are_in(queue, loss->targets, loss->rows, cross_entropy_whole(loss),
-                         "a target is outside the vocabulary");
+    for (size_t row = 0; row < loss->rows; row++)
+        if (loss->targets[row] != NO_TARGET
+            && !tokens_are_in(queue, &loss->targets[row], 1, cross_entropy_whole(loss),
+                              "a target is outside the vocabulary"))
+            return false;
+    return true;
 }
 
-// A row's target among its columns; past them where another part has it.
+// A row's target among its columns; past them where another part has it, or nobody.
 static size_t own_target(const struct cross_entropy *loss, size_t row)
 {
     return (size_t)loss->targets[row] - loss->first;
@@ -282,7 +286,8 @@ static void cpu_cross_entropy(struct queue *queue, const struct cross_entropy *l
     for (size_t row = 0; row < loss->rows; row++) {
         const float *logits = floats_of(loss->logits) + row * loss->stride;
         log_sums[row] = log_sum_of(logits, loss->columns);
-        total += (double)log_sums[row] - (double)logits[loss->targets[row]];
+        if (loss->targets[row] != NO_TARGET)
+            total += (double)log_sums[row] - (double)logits[loss->targets[row]];
     }
     *sum = (float)(total * (double)loss->scale);
 }
@@ -313,7 +318,8 @@ static void cpu_cross_entropy_join(struct queue *queue, const struct cross_entro
         for (size_t i = 0; i < parts->count; i++)
             exps += expf(parts->parts[i * rows + row] - largest);
         log_sums[row] = largest + logf(exps);
-        total += (double)log_sums[row] - (double)parts->parts[parts->count * rows + row];
+        if (parts->targets[row] != NO_TARGET)
+            total += (double)log_sums[row] - (double)parts->parts[parts->count * rows + row];
     }
     *sum = (float)(total * (double)parts->scale);
 }
@@ -326,6 +332,10 @@ static void cpu_cross_entropy_backward(struct queue *queue, const struct cross_e
     for (size_t row = 0; row < loss->rows; row++) {
         const size_t target = own_target(loss, row);
         float *gradient = floats(logits_gradient) + row * loss->stride;
+        if (loss->targets[row] == NO_TARGET) {
+            memset(gradient, 0, loss->stride * sizeof(float));
+            continue;
+        }
         row_exp(gradient, floats_of(loss->logits) + row * loss->stride, loss->columns, 1, log_sums[row]);
         if (target < loss->columns)
             gradient[target] -= 1;

@@ -201,8 +201,10 @@ void kernel_attention_backward(struct queue *queue, const struct attention *atte
 // sum = scale * the sum over rows of (log_sums[row] - logits[row][target]), where
 // log_sums[row] = log of the sum of exp(logits[row][..]). The caller's scale is one
 // over the true number of samples, so loss and gradients are divided once. A
-// target outside the row fails the queue. Numbers between the rows have no part in
-// this, and between those of the gradient are zeros, so that a product may run over them.
+// target outside the row fails the queue, but for NO_TARGET: such a row has no part in
+// the sum, and its gradient is zeros, whatever its logits are. Numbers between the rows have no
+// part in this, and between those of the gradient are zeros, so that a product may run over them.
+enum { NO_TARGET = -1 };
 struct cross_entropy {
     const struct values *logits;
     const int32_t *targets;  // one per row
@@ -231,6 +233,7 @@ struct cross_entropy_parts {
     const float *parts;
     size_t count, rows;
     float scale;
+    const int32_t *targets;  // of NO_TARGET nothing is added
 };
 void kernel_cross_entropy_join(struct queue *queue, const struct cross_entropy_parts *parts, float *sum,
                                float *log_sums);

@@ -44,7 +44,7 @@ EQUAL_IF(layer_norm, in, gain, offset, rows, columns)
 EQUAL_IF(embedding, tokens, rows, sequence, columns, vocabulary, first, own)
 EQUAL_IF(attention, batch, sequence, heads, size, first, whole)
 EQUAL_IF(cross_entropy, logits, targets, rows, columns, stride, scale, first, whole)
-EQUAL_IF(cross_entropy_parts, parts, count, rows, scale)
+EQUAL_IF(cross_entropy_parts, parts, count, rows, scale, targets)
 EQUAL_IF(clip, norms, norm_count, limit)
 EQUAL_IF(optimizer_span, next, weights, master, gradients, first, second, count)
 EQUAL_IF(dropout, probability)                // but for the key,

@@ -213,7 +213,8 @@ static void head_forward_end(const struct layer *layer, const struct layer_pass 
     const struct head_saved saved = head_saved(layer, &(struct walk){ pass->saved, 0 });
     const struct head_work work = head_work(layer, pass->workspace);
     const struct cross_entropy loss = head_loss(layer, pass, &saved);
-    const struct cross_entropy_parts parts = { work.parts, layer->shape.shards, loss.rows, loss.scale };
+    const struct cross_entropy_parts parts = { work.parts, layer->shape.shards, loss.rows, loss.scale,
+                                               loss.targets };
     float *sum = layer_is_part(layer) ? work.loss : saved.loss;  // a part has no room to keep what nobody reads
     if (is_shard(layer))
         kernel_cross_entropy_join(pass->queue, &parts, sum, saved.log_sums);

@@ -8,11 +8,13 @@ struct aims {
     size_t first, whole;
 };
 
-// The target of a row, past its columns where another part has it; or a place in the row that may be read where there
-// is no such target.
+// The target of a row, past its columns where another part has it, or it has none; or a place in the row that may be read
+// where there is no such target.
 __device__ inline size_t target_of(const aims &aims, size_t row, uint32_t *failure)
 {
     const int32_t target = aims.targets[row];
+    if (target == NO_TARGET)
+        return aims.whole;
     if (target >= 0 && (size_t)target < aims.whole)
         return (size_t)target - aims.first;
     *failure = CUDA_FAILURE_TARGET;
@@ -49,7 +51,8 @@ static __global__ void __launch_bounds__(BLOCK) loss_kernel(double *sums, const 
     double total = 0;
     for (size_t row = (size_t)blockIdx.x * BLOCK + threadIdx.x; row < rows; row += (size_t)gridDim.x * BLOCK) {
         const size_t target = target_of(aims, row, failure);
-        total += (double)log_sums[row] - (double)load<1>(logits + row * stride + target).at[0];
+        if (aims.targets[row] != NO_TARGET)
+            total += (double)log_sums[row] - (double)load<1>(logits + row * stride + target).at[0];
     }
     total = over_group<BLOCK>(total, added());
     if (threadIdx.x == 0)
@@ -129,7 +132,8 @@ static __global__ void __launch_bounds__(BLOCK) join_kernel(double *sums, float 
         for (size_t i = 0; i < parts.count; i++)
             exps += expf(parts.parts[i * rows + row] - most);
         log_sums[row] = most + logf(exps);
-        total += (double)log_sums[row] - (double)parts.parts[parts.count * rows + row];
+        if (parts.targets[row] != NO_TARGET)
+            total += (double)log_sums[row] - (double)parts.parts[parts.count * rows + row];
     }
     total = over_group<BLOCK>(total, added());
     if (threadIdx.x == 0)
@@ -149,7 +153,8 @@ cudaError_t cuda_cross_entropy_join(const struct cuda_launch *launch, const stru
 
 // --- backward ---------------------------------------------------------------------------------
 
-// gradient = scale * (exp(logit - log_sum) - (1 at the target)), between rows 0; may be written over the logits.
+// gradient = scale * (exp(logit - log_sum) - (1 at the target)), between rows 0, and in one without a target; may be
+// written over the logits.
 template <class T, int GROUP>
 static __global__ void __launch_bounds__(BLOCK) loss_backward_kernel(T *gradient, const T *logits,
                                                                      const float *log_sums, const aims aims,
@@ -160,6 +165,7 @@ static __global__ void __launch_bounds__(BLOCK) loss_backward_kernel(T *gradient
     if (row >= rows)
         return;
     const size_t target = target_of(aims, row, failure);
+    const bool counts = aims.targets[row] != NO_TARGET;
     const float log_sum = log_sums[row];
     logits += row * stride;
     gradient += row * stride;
@@ -169,7 +175,7 @@ static __global__ void __launch_bounds__(BLOCK) loss_backward_kernel(T *gradient
         const pack<N> x = load<N>(logits + i);
         store<N>(gradient + i, each<N>([&](int k) {
                      const float share = exponential<T>(x.at[k] - log_sum);
-                     return (i + k == target ? share - 1 : share) * scale;
+                     return !counts ? 0 : (i + k == target ? share - 1 : share) * scale;
                  }));
     });
     for (size_t i = columns + threadIdx.x % GROUP; i < stride; i += GROUP)

@@ -247,7 +247,7 @@ static void run_parts(struct trial *t)
     float *parts = output(t, FLOATS, 3 * t->rows, "log_sums of parts"), *log_sums = output(t, FLOATS, t->rows, "log_sums");
     queue_zero(t->queue, parts, t->rows * sizeof *parts);
     kernel_cross_entropy_part(t->queue, &loss, parts + t->rows, parts + 2 * t->rows);
-    const struct cross_entropy_parts joined = { parts, 2, t->rows, loss.scale };
+    const struct cross_entropy_parts joined = { parts, 2, t->rows, loss.scale, loss.targets };
     kernel_cross_entropy_join(t->queue, &joined, output(t, FLOATS, 1, "loss"), log_sums);
     kernel_cross_entropy_backward(t->queue, &loss, output(t, VALUES, t->rows * t->columns, "logits_gradient"), log_sums);
 }

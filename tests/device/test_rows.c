@@ -253,7 +253,10 @@ static void check_cross_entropy(struct rig *rig, uint64_t trial)
     loss.stride = gap > 0 ? stride : 0;
     const float *logits = rig_numbers(rig, count, 1 + (double)(trial % 40));
     loss.logits = rig_values(rig, logits);
-    loss.targets = rig_tokens(rig, loss.rows, loss.columns);
+    int32_t *targets = rig_tokens(rig, loss.rows, loss.columns);
+    if (trial % 2)
+        targets[trial % loss.rows] = NO_TARGET;
+    loss.targets = targets;
     float *sum = rig_output(rig, 1), *log_sums = rig_output(rig, loss.rows), *gradient = rig_output(rig, count);
     kernel_cross_entropy(rig->queue, &loss, sum, log_sums);
     kernel_cross_entropy_backward(rig->queue, &loss, rig_values(rig, gradient), log_sums);
@@ -265,8 +268,11 @@ static void check_cross_entropy(struct rig *rig, uint64_t trial)
             exps += exp((double)logits[row * stride + c]);
         rig_close_to(log_sums[row], log(exps), 2e-6, "log sum", row);
         const size_t target = (size_t)loss.targets[row];
-        want += (log(exps) - (double)logits[row * stride + target]) / 7;
-        for (size_t c = 0; c < loss.columns; c++) {
+        const bool counts = loss.targets[row] != NO_TARGET;
+        want += counts ? (log(exps) - (double)logits[row * stride + target]) / 7 : 0;
+        for (size_t c = 0; c < stride; c++)
+            assert_true(counts || gradient[row * stride + c] == 0);
+        for (size_t c = 0; counts && c < loss.columns; c++) {
             const double p = exp((double)logits[row * stride + c]) / exps;
             rig_value_close_to(gradient[row * stride + c], (p - (c == target)) / 7, 4e-6, "gradient", c);
         }
@@ -286,10 +292,12 @@ static void cross_entropy_equals_its_formulas(void **state)
 static void check_cross_entropy_in_parts(struct rig *rig, uint64_t trial)
 {
     const size_t rows = 1 + trial % 20, parts = 1 + trial % 4, columns = rig_size(rig, 100), all = parts * columns;
-    const int32_t *targets = rig_tokens(rig, rows, all);
+    int32_t *targets = rig_tokens(rig, rows, all);
     const float scale = 1.0f / 7;
     struct cross_entropy of[4];
     const float *logits[4];
+    if (trial % 2)
+        targets[trial % rows] = NO_TARGET;
     float *const table = rig_output(rig, (parts + 1) * rows), *gradients[4];
     float *targets_of_parts = rig_output(rig, parts * rows);
     for (size_t p = 0; p < parts; p++) {
@@ -307,7 +315,7 @@ static void check_cross_entropy_in_parts(struct rig *rig, uint64_t trial)
             table[parts * rows + row] += targets_of_parts[p * rows + row];
     }
     float *sum = rig_output(rig, 1), *log_sums = rig_output(rig, rows);
-    const struct cross_entropy_parts joined = { table, parts, rows, scale };
+    const struct cross_entropy_parts joined = { table, parts, rows, scale, targets };
     kernel_cross_entropy_join(rig->queue, &joined, sum, log_sums);
     for (size_t p = 0; p < parts; p++)
         kernel_cross_entropy_backward(rig->queue, &of[p], rig_values(rig, gradients[p]), log_sums);
@@ -319,11 +327,13 @@ static void check_cross_entropy_in_parts(struct rig *rig, uint64_t trial)
         for (size_t i = 0; i < all; i++)
             exps += exp((double)logits[i / columns][row * columns + i % columns]);
         rig_close_to(log_sums[row], log(exps), 2e-6, "log sum", row);
-        want += (log(exps) - (double)logits[target / columns][row * columns + target % columns]) / 7;
+        const bool counts = targets[row] != NO_TARGET;
+        if (counts)
+            want += (log(exps) - (double)logits[target / columns][row * columns + target % columns]) / 7;
         for (size_t i = 0; i < all; i++) {
             const double p = exp((double)logits[i / columns][row * columns + i % columns]) / exps;
-            rig_value_close_to(gradients[i / columns][row * columns + i % columns], (p - (i == target)) / 7, 4e-6,
-                               "gradient", i);
+            rig_value_close_to(gradients[i / columns][row * columns + i % columns], counts ? (p - (i == target)) / 7 : 0,
+                               4e-6, "gradient", i);
         }
     }
     rig_close_to(*sum, want, 1e-5, "loss", 0);
@@ -344,6 +354,7 @@ static struct outside_row {
     { "a token past the vocabulary fails the queue", 10, false, "a token is outside the vocabulary" },
     { "a negative token fails the queue", -1, false, "a token is outside the vocabulary" },
     { "a target past the vocabulary fails the queue", 10, true, "a target is outside the vocabulary" },
+    { "a target below none fails the queue", NO_TARGET - 1, true, "a target is outside the vocabulary" },
 };
 
 static struct values *values(float *floats)
@@ -386,6 +397,7 @@ int main(void)
         TEST_ROW(what_is_outside_the_vocabulary_fails_the_queue, &outside_rows[0]),
         TEST_ROW(what_is_outside_the_vocabulary_fails_the_queue, &outside_rows[1]),
         TEST_ROW(what_is_outside_the_vocabulary_fails_the_queue, &outside_rows[2]),
+        TEST_ROW(what_is_outside_the_vocabulary_fails_the_queue, &outside_rows[3]),
     };
     return cmocka_run_group_tests_name("rows", tests, NULL, NULL);
 }
