@@ -40,6 +40,7 @@ enum {
     KEY_VERBOSE,
     KEY_PAD_VOCABULARY,
     KEY_CLIP,
+    KEY_BATCH,
     KEY_SUBJECT,        // where those of subject.h begin
     KEY_PICTURE = 0x180,  // where those of pictures.h begin
     KEY_HOLDING = 0x1c0,  // where those of holding_options.h begin
@@ -59,6 +60,7 @@ enum {
 #define OPTION_DEVICE { "device", KEY_DEVICE, "NAME", 0, "Where layers run (cpu): cpu:avx2, cuda, cuda:1, ...", 0 }
 #define OPTION_VERBOSE { "verbose", KEY_VERBOSE, 0, 0, "Say what is set for the device's libraries", 0 }
 #define OPTION_CLIP { "clip", KEY_CLIP, "NORM", 0, "The most that the norm of all gradients may be (as it comes)", 0 }
+#define OPTION_BATCH { "batch", KEY_BATCH, "N", 0, "Samples of an iteration (all there is room for)", 0 }
 // Of commands that name a model and no plan; see model_spec_named().
 #define OPTION_PAD_VOCABULARY \
     { "pad-vocabulary", KEY_PAD_VOCABULARY, 0, 0, "Room for a multiple of 128 words: MODEL,padded", 0 }

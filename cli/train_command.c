@@ -29,7 +29,7 @@ enum { KEY_PLAN = KEY_OWN, KEY_DATA, KEY_STEPS, KEY_SEED, KEY_RATE, KEY_FLUSH, K
 
 struct given {
     const char *model, *plan, *data, *out, *device, *weights;
-    uint64_t steps, seed, flush_every, every;
+    uint64_t steps, seed, batch, flush_every, every;
     struct rates rates;
     float clip;
     double beat;  // bits per byte below the order-1 model; NAN: not asked
@@ -50,6 +50,7 @@ static const struct argp_option options[] = {
       "Begin with these weights: a checkpoint's, or a model's as transformers writes it (random ones)", 0 },
     { "rate", KEY_RATE, "R,...", 0, "Learning rate (0.003[,linear][,warm-up:N][,to:R])", 0 },
     OPTION_CLIP,
+    OPTION_BATCH,
     { "flush-every", KEY_FLUSH, "N", 0, "Iterations between drains of an asynchronous schedule (16)", 0 },
     { "every", KEY_EVERY, "N", 0, "Print the first, the last and every N-th step (1)", 0 },
     { "beat", KEY_BEAT, "BITS", 0,
@@ -121,6 +122,9 @@ static error_t take_option(int key, char *argument, struct given *given, struct 
         break;
     case KEY_CLIP:
         given->clip = option_float(argument, "--clip", 1e30, state);
+        break;
+    case KEY_BATCH:
+        given->batch = option_count(argument, "--batch", 1, UINT32_MAX, state);
         break;
     case KEY_FLUSH:
         given->flush_every = option_count(argument, "--flush-every", 1, 10000, state);
@@ -416,6 +420,7 @@ static bool train(void *self, const struct run_place *place, bool speaks, struct
         .seed = given->seed,
         .rates = given->rates,
         .clip = given->clip,
+        .batch = given->batch,
         .flush_every = (uint32_t)given->flush_every,
         .pin = given->pin,
         .place = *place,
@@ -503,10 +508,11 @@ static int run(int count, char **arguments)
     enum elastic_part part = ELASTIC_RANK;
     good = good && (!given.elastic || become_rank(&given, &plan, path, &part, &error));
     struct task task = { &given, plan, model };
-    enum { AGREED = 8 };
+    enum { AGREED = 9 };
     struct agreed agreed[AGREED] = { { .what = "--rate" }, { .what = "--flush-every" }, { .what = "--checkpoints" },
                                      { .what = "--save-every" }, { .what = "--keep" }, { .what = "--resume" },
-                                     { .what = "--weights" }, { .what = "--clip" } };
+                                     { .what = "--weights" }, { .what = "--clip" },
+                                     { .what = "--batch" } };
     rates_format(&given.rates, agreed[0].value);
     snprintf(agreed[1].value, AGREED_SIZE, "%llu", (unsigned long long)given.flush_every);
     snprintf(agreed[2].value, AGREED_SIZE, given.checkpoints.folder ? "a folder" : "none");
@@ -515,6 +521,7 @@ static int run(int count, char **arguments)
     snprintf(agreed[5].value, AGREED_SIZE, given.checkpoints.resume ? "yes" : "no");
     snprintf(agreed[6].value, AGREED_SIZE, given.weights ? "a folder" : "none");
     rates_format_number(given.clip, agreed[7].value);
+    snprintf(agreed[8].value, AGREED_SIZE, "%llu", (unsigned long long)given.batch);
     const struct ranks_request request = { .command = "train", .plan = plan, .device = given.device,
                                            .folder = given.out, .seed = given.seed, .steps = given.steps,
                                            .agreed = agreed, .agreed_count = AGREED,

@@ -15,7 +15,7 @@ enum { KEY_STEPS = KEY_OWN, KEY_SEED };
 
 struct given {
     const char *plan, *device;
-    uint64_t steps, seed;
+    uint64_t steps, seed, batch;
     float clip;
     bool verbose;
 };
@@ -25,6 +25,7 @@ static const struct argp_option options[] = {
     OPTION_DEVICE,
     OPTION_VERBOSE,
     OPTION_CLIP,
+    OPTION_BATCH,
     { "seed", KEY_SEED, "N", 0, "Of weights, batches and dropout (1)", 0 },
     { 0 },
 };
@@ -41,6 +42,9 @@ static error_t take(int key, char *argument, struct argp_state *state)
         break;
     case KEY_CLIP:
         given->clip = option_float(argument, "--clip", 1e30, state);
+        break;
+    case KEY_BATCH:
+        given->batch = option_count(argument, "--batch", 1, UINT32_MAX, state);
         break;
     case KEY_DEVICE:
         given->device = argument;
@@ -109,7 +113,7 @@ static bool verify(void *self, const struct run_place *place, bool speaks, struc
     struct verifying *verifying = self;
     const struct given *given = verifying->given;
     const struct verify_settings settings = { .steps = (uint32_t)given->steps, .seed = given->seed,
-                                              .clip = given->clip };
+                                              .clip = given->clip, .batch = given->batch };
     struct verification result;
     if (!verify_plan(verifying->plan, verifying->model, place, &settings, &result, error))
         return command_name_files(error, given->plan, NULL);
@@ -136,12 +140,13 @@ static int run(int count, char **arguments)
     struct model *model = belongs ? model_from_spec(plan->model, plan_precision(plan), &error) : NULL;
     if (belongs && !model)
         command_name_files(&error, given.plan, NULL);
-    struct agreed agreed = { .what = "--clip" };
-    snprintf(agreed.value, AGREED_SIZE, "%a", (double)given.clip);
+    struct agreed agreed[] = { { .what = "--clip" }, { .what = "--batch" } };
+    snprintf(agreed[0].value, AGREED_SIZE, "%a", (double)given.clip);
+    snprintf(agreed[1].value, AGREED_SIZE, "%llu", (unsigned long long)given.batch);
     struct verifying verifying = { .given = &given, .plan = plan, .model = model };
     const struct ranks_request request = { .command = "verify", .plan = plan, .device = given.device,
                                            .seed = given.seed, .steps = given.steps, .verbose = given.verbose,
-                                           .agreed = &agreed, .agreed_count = 1, .work = verify, .self = &verifying };
+                                           .agreed = agreed, .agreed_count = 2, .work = verify, .self = &verifying };
     struct ranks ranks = { 0 };
     const bool good = model && ranks_run(&ranks, &request, &error);
     const int code = ranks_part(&ranks, good ? atomic_load(&verifying.differs) : command_fail(&error));

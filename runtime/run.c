@@ -503,6 +503,24 @@ static bool measure(struct session *session, struct error *error)
     return !group || share_pass(group, &session->recorder, &pass, error);
 }
 
+// Of what it is the mean over: samples, of which the last micro-batch may have fewer, or micro-batches.
+static uint64_t weight_of(const struct session_settings *settings, uint32_t micro_batch)
+{
+    const uint64_t before = micro_batch * settings->micro_batch;
+    return settings->batch > 0 ? min_u64(settings->batch - before, settings->micro_batch) : 1;
+}
+
+static double mean_loss(const struct session *session)
+{
+    double sum = 0, weights = 0;
+    for (uint32_t i = 0; i < session->schedule->micro_batches; i++) {
+        const double weight = (double)weight_of(&session->settings, i);
+        sum += weight * (double)session->losses[i];
+        weights += weight;
+    }
+    return weights > 0 ? sum / weights : 0;
+}
+
 static void sum_up(struct session *session)
 {
     struct session_result *last = &session->last;
@@ -514,10 +532,7 @@ static void sum_up(struct session *session)
     for (uint32_t s = 1; s < session->schedule->stages; s++)
         if (session->stage_ns[s] > session->stage_ns[last->slowest_stage])
             last->slowest_stage = s;
-    double sum = 0;
-    for (uint32_t i = 0; i < session->schedule->micro_batches; i++)
-        sum += session->losses[i];
-    last->loss = session->schedule->micro_batches > 0 ? sum / session->schedule->micro_batches : 0;
+    last->loss = mean_loss(session);
 }
 
 // All ranks begin together.

@@ -27,6 +27,7 @@ struct session_settings {
     bool pin;                       // rank r to the r-th core this process may use (modulo their number)
     uint32_t first_core;            // behind so many that are others'
     struct optimizer optimizer;
+    uint64_t batch, micro_batch;    // samples of a pass, and of each of its micro-batches but the last; 0: all have as many
     // NULL: all ranks are threads of this process. Else this is one rank of several, whose device talks to theirs
     // (wired/wired.h); every call below is then made by all of them. Borrowed.
     const struct process_group *group;
@@ -56,7 +57,7 @@ struct session_result {
     const uint64_t *replayed;            // per rank: actions its queue was given at once, where its device records
     uint32_t slowest_stage;              // with the most busy time
     const float *losses;                 // by micro-batch
-    double loss;                         // their mean
+    double loss;                         // their mean, by the samples of each
     double gradient_norm;                // before it was clipped; 0 where none is (optimizer.h)
 };
 

@@ -93,8 +93,10 @@ enum { WEIR_MOST_INPUTS = 8 };
 // Gradients are sums over the micro-batches of an update, and nobody divides them: under schedules that flush, over all
 // of an iteration, on whatever replica or copy; under asynchronous ones over those that a stage runs from one update to
 // the next (where replicas, or the end of a run, make them others, they are scaled to as many). The layer that computes
-// the loss divides the gradient it gives (input_gradient) by their number, if they are to be those of the mean. `loss`
-// is the micro-batch's own; struct weir_result has the mean of them.
+// the loss divides the gradient it gives (input_gradient) by their number, if they are to be those of the mean; or, where
+// the last micro-batch of a step has fewer samples (weir_running.batch), what each sample gives by the number of all.
+// Layers keep their sizes there: what stands in the places of missing samples is theirs, as data are, and must give no
+// gradient. `loss` is the micro-batch's own; struct weir_result has the mean of them.
 //
 // Of what several layers read, each sets a gradient of its own (of floats), and Weir adds them up: that of the last
 // reader first, then to this that of the one before it, up to the first. So it is the same to the bit wherever the model
@@ -563,6 +565,9 @@ struct weir_running {
     void *self;
     uint32_t states;       // that `update` needs of state[], at least: a plan with fewer is refused
     uint32_t runs;         // asynchronous schedules: a step runs this many times the plan's micro-batches; usual: 1
+    // Samples of a step and of a full micro-batch, where those of a step do not fill its last one: by how many each has,
+    // weir_result.loss is the mean. Schedules that flush only. Usual: all have as many.
+    uint64_t batch, micro_batch;
     uint64_t deadline_ns;  // of one wait for another rank; usual: ten minutes in a step, five elsewhere
     bool pin;              // each rank's thread to a core of its own
     // That computes in floats: "cpu", "cuda", "cuda:1"; or one for each rank, "cuda:0,cuda:1", "cuda:all" (one process then). Usual: "cpu"; of
@@ -594,7 +599,7 @@ bool weir_verify(const struct weir_plan *plan, const struct weir_layer *layers, 
                  const struct weir_running *running, uint32_t steps, struct weir_error *error);
 
 struct weir_result {
-    double loss;             // mean over the micro-batches
+    double loss;             // mean over the micro-batches, by their samples where running.batch says how many
     double gradient_norm;    // before it was clipped; 0 where it is not
     uint64_t iteration_ns;
     double makespan_bubble;  // the part of all ranks' time in which they did not compute

@@ -107,6 +107,7 @@ static bool describe_run(const struct weir_runtime *runtime, struct running_part
     snprintf(run->rate, sizeof run->rate, "%.9g", (double)settings.optimizer.rate);
     if (runtime->running.clip > 0)
         snprintf(run->clip, sizeof run->clip, "%.9g", (double)runtime->running.clip);
+    run->batch = runtime->running.batch;
     hash_bytes(data, strlen(data), run->data_hash);
     snprintf(run->plan.schedule, sizeof run->plan.schedule, "%s", plan->schedule);
     snprintf(run->plan.weights, sizeof run->plan.weights, "%s", weights_names[plan->weights]);

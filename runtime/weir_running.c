@@ -37,6 +37,7 @@ struct session_settings running_settings(const struct plan *plan, const struct w
 {
     struct session_settings settings = { .capacity = TRANSPORT_UNLIMITED, .deadline_ns = running->deadline_ns,
                                          .pin = running->pin, .never_warms_up = true,
+                                         .batch = running->batch, .micro_batch = running->micro_batch,
                                          .optimizer = optimizer_default(plan->holding.optimizer) };
     struct optimizer *optimizer = &settings.optimizer;
     optimizer->rate = usual(running->rate, optimizer->rate);
@@ -65,7 +66,7 @@ bool running_agrees(const struct weir_runtime *runtime, const struct process_gro
 {
     const struct weir_running *running = &runtime->running;
     const struct weir_keeping *keeping = running->keeping;
-    enum { NUMBERS = 8, AGREED = NUMBERS + 5 };
+    enum { NUMBERS = 8, AGREED = NUMBERS + 6 };
     const float numbers[NUMBERS] = { running->rate, running->momentum, running->beta1, running->beta2,
                                      running->epsilon, running->decay, running->clip, running->trust };
     struct agreed agreed[AGREED] = {
@@ -73,6 +74,7 @@ bool running_agrees(const struct weir_runtime *runtime, const struct process_gro
         { .what = "running.beta2" }, { .what = "running.epsilon" }, { .what = "running.decay" },
         { .what = "running.clip" }, { .what = "running.trust" }, { .what = "plan" }, { .what = "running.runs" },
         { .what = "running.update" }, { .what = "running.keeping" }, { .what = "running.nesterov" },
+        { .what = "running.batch" },
     };
     for (size_t i = 0; i < NUMBERS; i++)
         snprintf(agreed[i].value, AGREED_SIZE, "%.9g", (double)numbers[i]);
@@ -82,6 +84,8 @@ bool running_agrees(const struct weir_runtime *runtime, const struct process_gro
     snprintf(agreed[NUMBERS + 2].value, AGREED_SIZE, running->update ? "one's own" : "none");
     snprintf(agreed[NUMBERS + 3].value, AGREED_SIZE, "none");
     snprintf(agreed[NUMBERS + 4].value, AGREED_SIZE, running->nesterov ? "yes" : "no");
+    snprintf(agreed[NUMBERS + 5].value, AGREED_SIZE, "%llu by %llu", (unsigned long long)running->batch,
+             (unsigned long long)running->micro_batch);
     if (keeping)
         snprintf(agreed[NUMBERS + 3].value, AGREED_SIZE, "every %u, keep %u%s", keeping->every, keeping_kept(keeping),
                  keeping->resume ? ", resume" : "");

@@ -66,6 +66,21 @@ static bool is_number(float number, const char *name, float end, struct error *e
                      end < 2 ? "from 0 to below 1" : "a number of 0 or more");
 }
 
+// A batch that has something for every micro-batch of a step, and fills all but the last.
+static bool fits_micro_batches(const struct weir_running *running, const struct plan *plan, struct error *error)
+{
+    const uint64_t all = plan->micro_batches, each = running->micro_batch, batch = running->batch;
+    if (batch == 0)
+        return true;
+    if (plan->weights != WEIGHTS_FLUSH)
+        return error_set(error, "running.batch: %s updates without a flush, by whole micro-batches: leave it out, or"
+                         " plan by a schedule that flushes", plan->schedule);
+    return (each > 0 && batch / each <= all && (batch + each - 1) / each == all)
+        || error_set(error, "running.batch: %llu samples are not in %llu micro-batches of running.micro_batch %llu, with"
+                     " some for the last", (unsigned long long)batch, (unsigned long long)all,
+                     (unsigned long long)each);
+}
+
 static bool refuse_options(const struct weir_running *running, const struct plan *plan, struct error *error)
 {
     const struct weir_keeping *keeping = running->keeping;
@@ -80,7 +95,8 @@ static bool refuse_options(const struct weir_running *running, const struct plan
         return error_set(error, "running.states: %u floats of each parameter are to be kept, and the plan's optimizer"
                          " %s keeps %llu: plan with \"momentum\" for one, \"adamw\" for two", running->states,
                          optimizer_names[plan->holding.optimizer], (unsigned long long)states);
-    return !keeping || keeping->folder || error_set(error, "keeping.folder is needed");
+    return fits_micro_batches(running, plan, error)
+        && (!keeping || keeping->folder || error_set(error, "keeping.folder is needed"));
 }
 
 static bool open_runtime(struct weir_runtime *runtime, struct error *error)

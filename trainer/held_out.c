@@ -28,20 +28,17 @@ bool held_out_bits(const struct held_out *held, double *bits, struct error *erro
 {
     const size_t rows = held->model->sizes.micro_batch, length = held->model->sizes.sequence;
     const size_t count = text_data_held_batches(held->text, rows, length);
-    double nats = 0;
-    size_t taken = 0;
+    double nats = 0, taken = 0;
     for (size_t i = 0; i < count; i++) {
         float loss = 0;
         if (!twin_loss(held->twin, 0, (uint32_t)i, &loss, error))
             return false;
-        // A last batch that is not full repeats windows; it would count them twice.
-        if (text_data_held_rows(held->text, i, rows, length) == rows) {
-            nats += loss;
-            taken++;
-        }
+        // Of a last batch that is not full, the loss is of what it has, over the size of a full one.
+        nats += loss;
+        taken += (double)text_data_held_rows(held->text, i, rows, length) / (double)rows;
     }
-    if (taken == 0)
-        return error_set(error, "the held-out text is shorter than one micro-batch (%zu bytes)", rows * length);
-    *bits = nats / (double)taken / log(2);
+    if (count == 0)
+        return error_set(error, "the held-out text is shorter than one sequence (%zu tokens)", length);
+    *bits = nats / taken / log(2);
     return true;
 }

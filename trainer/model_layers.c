@@ -41,6 +41,27 @@ static size_t take_part(const struct layer_binding *binding, const struct weir_p
     return binding->rows * own;
 }
 
+// Samples of the micro-batch: rows that count.
+static size_t real_rows(const struct layer_binding *binding, const struct weir_pass *pass)
+{
+    const struct batch_settings *settings = &binding->settings;
+    const uint64_t before = (uint64_t)pass->micro_batch * binding->rows;
+    if (settings->batches == BATCHES_HELD)
+        return text_data_held_rows(settings->text, pass->micro_batch, binding->rows, binding->sequence);
+    return settings->batch > 0 ? (size_t)min_u64(settings->batch - before, binding->rows) : binding->rows;
+}
+
+// Rows behind the last that counts are like it, so that whatever is no number there is none in a row that counts.
+static void leave_out(const struct layer_binding *binding, size_t real, int32_t *tokens, int32_t *targets)
+{
+    const size_t length = binding->sequence;
+    for (size_t row = real; row < binding->rows; row++) {
+        memcpy(tokens + row * length, tokens + (real - 1) * length, length * sizeof *tokens);
+        for (size_t i = 0; i < length; i++)
+            targets[row * length + i] = NO_TARGET;
+    }
+}
+
 // The tokens of an embedding, or the targets of a head, go to the device in the order of
 // the queue: behind the forward before this one, which may still have to read its own.
 static void fetch(const struct layer_binding *binding, const struct weir_pass *pass)
@@ -55,6 +76,7 @@ static void fetch(const struct layer_binding *binding, const struct weir_pass *p
                               binding->sequence, tokens, targets);
     else
         text_data_held_batch(settings->text, pass->micro_batch, binding->rows, binding->sequence, tokens, targets);
+    leave_out(binding, real_rows(binding, pass), tokens, targets);
     int32_t *needed = binding->layer.kind == &layer_head ? targets : tokens;
     const size_t count = take_part(binding, pass, needed);
     queue_upload(pass->queue, (char *)pass->workspace + binding->batch_at, needed, count * sizeof *needed);
@@ -62,7 +84,9 @@ static void fetch(const struct layer_binding *binding, const struct weir_pass *p
 
 struct layer_pass binding_pass_of(const struct layer_binding *binding, const struct weir_pass *pass)
 {
-    const double samples = (double)binding->rows * (double)binding->sequence * binding->settings.samples;
+    const struct batch_settings *settings = &binding->settings;
+    const uint64_t rows = settings->batch > 0 ? settings->batch : (uint64_t)binding->rows * settings->samples;
+    const double samples = (double)rows * (double)binding->sequence;
     return (struct layer_pass){
         .queue = pass->queue,
         .parameters = pass->parameters,
@@ -298,6 +322,25 @@ bool batch_settings_of(const struct plan *plan, uint32_t runs, uint64_t seed, st
         return false;
     *settings = batch_settings_for(schedule, seed);
     schedule_free(schedule);
+    return true;
+}
+
+bool batch_settings_take(struct batch_settings *settings, const struct model *model, uint64_t batch, bool flushes,
+                         struct error *error)
+{
+    const uint64_t rows = model->sizes.micro_batch, needed = (batch + rows - 1) / rows;
+    const unsigned long long samples = batch, whole = rows;
+    if (batch > 0 && !flushes)
+        return error_set(error, "a batch of %llu samples is for a schedule that flushes: others average whole "
+                         "micro-batches from update to update; leave the batch out, or plan by such a schedule", samples);
+    if (needed > settings->samples)
+        return error_set(error, "a batch of %llu samples is more than the plan's %u micro-batches of %llu have room for:"
+                         " plan for %llu micro-batches", samples, settings->samples, whole, (unsigned long long)needed);
+    if (batch > 0 && needed < settings->samples)
+        return error_set(error, "a batch of %llu samples leaves nothing for the last of the plan's %u micro-batches of"
+                         " %llu: plan for %llu micro-batches", samples, settings->samples, whole,
+                         (unsigned long long)needed);
+    settings->batch = batch;
     return true;
 }
 

@@ -30,6 +30,7 @@ struct batch_settings {
     const struct text_data *text;  // borrowed; of BATCHES_TRAIN and BATCHES_HELD
     uint64_t seed;                 // of the weights, of dropout and of what is drawn
     uint32_t samples;              // micro-batches that an update averages
+    uint64_t batch;                // samples that it averages, where the last micro-batch has fewer; 0: all are full
     uint32_t copies;               // of a layer, that may be called at a time; 0: one
 };
 
@@ -38,6 +39,13 @@ struct batch_settings {
 struct batch_settings batch_settings_for(const struct schedule *schedule, uint64_t seed);
 bool batch_settings_of(const struct plan *plan, uint32_t runs, uint64_t seed, struct batch_settings *settings,
                        struct error *error);
+
+// Of a schedule that flushes, so many samples in each iteration: all micro-batches are full but the last, whose shapes
+// stay those of a full one. In the places behind its samples it has the last of them again, which counts for nothing:
+// neither in the loss, nor, to the bit, in any gradient. 0: as many as there is room for. Refuses more, and so few that
+// a micro-batch would have none.
+bool batch_settings_take(struct batch_settings *settings, const struct model *model, uint64_t batch, bool flushes,
+                         struct error *error);
 
 // Layers that can be split over devices, split (models/shards.h): one shard of each, which adds up in a meeting; or,
 // for the sequential twin, all of them as one layer, which has what shards have one behind the other.

@@ -39,6 +39,12 @@ static bool belongs(const struct manifest *was, const struct manifest *now, stru
     return true;
 }
 
+static const char *format_batch(const struct manifest *run, char samples[32])
+{
+    snprintf(samples, 32, "%llu", (unsigned long long)run->batch);
+    return run->batch > 0 ? samples : "full micro-batches";
+}
+
 static void say_changes(const struct manifest *was, const struct manifest *now,
                         void (*tell)(void *self, const char *sentence), void *self)
 {
@@ -62,6 +68,11 @@ static void say_changes(const struct manifest *was, const struct manifest *now,
     if (strcmp(was->clip, now->clip) != 0)
         say(&listener, "--clip was %s and is %s: gradients are clipped otherwise from here", was->clip[0] ? was->clip : "none",
             now->clip[0] ? now->clip : "none");
+    if (was->batch != now->batch) {
+        char samples[2][32];
+        say(&listener, "--batch was %s and is %s: iterations are of other samples from here",
+            format_batch(was, samples[0]), format_batch(now, samples[1]));
+    }
 }
 
 const struct resume_rules same_run = { "--resume", belongs, say_changes };

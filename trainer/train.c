@@ -51,8 +51,9 @@ static struct optimizer optimizer_of(const struct plan *plan, const struct train
 
 static uint64_t bytes_per_iteration(const struct training *training)
 {
-    return (uint64_t)training->plan->micro_batches * training->model->sizes.micro_batch
-        * training->model->sizes.sequence;
+    const struct model_sizes *sizes = &training->model->sizes;
+    const uint64_t batch = training->settings->batch;
+    return (batch > 0 ? batch : (uint64_t)training->plan->micro_batches * sizes->micro_batch) * sizes->sequence;
 }
 
 // Tells of each iteration of the pass that has just ended.
@@ -309,7 +310,8 @@ static bool prepare(struct training *training, struct error *error)
     training->passes = calloc(settings->steps / training->iterations + 1, sizeof training->passes[0]);
     if (!training->passes)
         return error_no_memory(error, "a training run");
-    if (!batch_settings_of(plan, training->iterations, settings->seed, &batches, error))
+    if (!batch_settings_of(plan, training->iterations, settings->seed, &batches, error)
+        || !batch_settings_take(&batches, training->model, settings->batch, flushes, error))
         return false;
     batches.batches = BATCHES_TRAIN;
     batches.text = settings->text;
@@ -351,6 +353,7 @@ static bool describe(struct training *training, struct error *error)
     rates_format(&settings->rates, run->rate);
     if (settings->clip > 0)
         rates_format_number(settings->clip, run->clip);
+    run->batch = settings->batch;
     text_data_hash(settings->text, run->data_hash);
     snprintf(run->plan.schedule, sizeof run->plan.schedule, "%s", plan->schedule);
     snprintf(run->plan.weights, sizeof run->plan.weights, "%s", weights_names[plan->weights]);

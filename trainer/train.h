@@ -17,7 +17,7 @@
 // drained: each is the next `micro_batches` of it.
 struct train_step {
     uint32_t step;            // from 1
-    double loss;              // nats per byte, the mean of its micro-batches
+    double loss;              // nats per byte, the mean of its samples
     double bytes_per_second;
     double bubble;            // makespan
     uint32_t slowest_stage;
@@ -29,6 +29,7 @@ struct train_settings {
     uint64_t seed;
     struct rates rates;     // of learning
     float clip;             // of the gradients' norm (runtime/optimizer.h)
+    uint64_t batch;         // samples of an iteration (batch_settings_take()); 0: micro-batches are full
     uint32_t flush_every;   // asynchronous schedules drain after so many iterations, of which steps is a multiple
     bool pin;               // each rank to a core of its own
     struct run_place place;

@@ -39,10 +39,11 @@ bool verify_schedule(const struct schedule *schedule, const struct plan *plan, c
                      const struct run_place *place, const struct verify_settings *settings,
                      struct verification *result, struct error *error)
 {
-    const struct batch_settings batches = batch_settings_for(schedule, settings->seed);
+    struct batch_settings batches = batch_settings_for(schedule, settings->seed);
     const struct verify_layers what = { .plan = plan, .schedule = schedule, .steps = settings->steps,
                                         .settings = session_of(plan, place, settings->clip) };
-    return verify_model(what, model, place, &batches, result, error);
+    return batch_settings_take(&batches, model, settings->batch, schedule->weights == WEIGHTS_FLUSH, error)
+        && verify_model(what, model, place, &batches, result, error);
 }
 
 bool verify_plan(const struct plan *plan, const struct model *model, const struct run_place *place,
@@ -53,5 +54,6 @@ bool verify_plan(const struct plan *plan, const struct model *model, const struc
                                         .settings = session_of(plan, place, settings->clip) };
     struct batch_settings batches;
     return batch_settings_of(plan, runs, settings->seed, &batches, error)
+        && batch_settings_take(&batches, model, settings->batch, plan->weights == WEIGHTS_FLUSH, error)
         && verify_model(what, model, place, &batches, result, error);
 }

@@ -11,6 +11,7 @@ struct verify_settings {
     uint32_t steps;  // iterations
     uint64_t seed;
     float clip;      // of gradients (runtime/optimizer.h)
+    uint64_t batch;  // samples of an iteration (batch_settings_take()); 0: micro-batches are full
 };
 
 // On the device of that name, with the plan's optimizer and schedule.

@@ -42,18 +42,26 @@ static void write_layers(const struct manifest *manifest, struct json_writer *js
     json_close(json);
 }
 
+// The first that can hold what is in it.
+static uint64_t version_of(const struct manifest *manifest)
+{
+    return manifest->batch > 0 ? 2 : 1;
+}
+
 static void write_with(const struct manifest *manifest, const char *hash, struct text *text)
 {
     struct json_writer json = json_writer(text);
     json_begin_object(&json, NULL, JSON_LINES);
     json_put_string(&json, "format", "weir.checkpoint");
-    json_put_u64(&json, "version", 1);
+    json_put_u64(&json, "version", version_of(manifest));
     json_put_string(&json, "model", manifest->model);
     json_put_string(&json, "precision", manifest->precision);
     json_put_string(&json, "optimizer", manifest->optimizer);
     json_put_string(&json, "rate", manifest->rate);
     if (manifest->clip[0])
         json_put_string(&json, "clip", manifest->clip);
+    if (manifest->batch > 0)
+        json_put_u64(&json, "batch", manifest->batch);
     json_put_u64(&json, "seed", manifest->seed);
     json_begin_object(&json, "data", JSON_INLINE);
     json_put_string(&json, "hash", manifest->data_hash);
@@ -139,7 +147,7 @@ static bool read_layers(struct json *root, struct manifest *manifest, struct err
 
 static bool read_all(struct json *root, struct manifest *manifest, char hash[HASH_SIZE], struct error *error)
 {
-    json_format(root, "weir.checkpoint", 1);
+    const uint64_t version = json_format(root, "weir.checkpoint", 2);
     manifest->model = strdup(json_string(root, "model"));
     if (!manifest->model)
         return error_no_memory(error, "a checkpoint");
@@ -148,6 +156,8 @@ static bool read_all(struct json *root, struct manifest *manifest, char hash[HAS
     json_string_into(root, "rate", manifest->rate, MANIFEST_WORD);
     if (json_has(root, "clip"))
         json_string_into(root, "clip", manifest->clip, MANIFEST_WORD);
+    if (version >= 2 && json_has(root, "batch"))
+        manifest->batch = json_u64(root, "batch", 1, JSON_MAX);
     manifest->seed = json_u64(root, "seed", 0, JSON_MAX);
     read_data(root, manifest);
     read_plan(root, manifest);
@@ -157,6 +167,8 @@ static bool read_all(struct json *root, struct manifest *manifest, char hash[HAS
     manifest->loss = json_fraction(root, "loss");
     if (!read_layers(root, manifest, error))
         return false;
+    if (version > version_of(manifest))
+        json_refuse_key(root, "version", "is %llu, and all that it says was there before", (unsigned long long)version);
     json_string_into(root, "hash", hash, HASH_SIZE);
     json_end(root);
     return true;

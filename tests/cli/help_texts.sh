@@ -9,7 +9,7 @@ for command in $(weir --help | awk '/^  [a-z]/ { print $1 }') 'schedule search';
         examples && NF && !/^  / { print command ": broken: " $0 }
         END {
             if (!examples) print command ": no example"
-            if (NR >= 50 && command !~ /^(schedule|simulate)$/) print command ": " NR " lines"
+            if (NR >= 50 && command !~ /^(schedule|simulate|train)$/) print command ": " NR " lines"
         }'
 done
 weir simulate --help | awk '/^Bubbles/ { bubbles = 1 } bubbles && NF == 0 { exit } bubbles'

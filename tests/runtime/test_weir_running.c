@@ -163,6 +163,130 @@ static void an_own_optimizer_is_called_for_each_layer(void **state)
     }
 }
 
+// --- a last micro-batch with fewer samples -------------------------------------------------
+
+// Of four micro-batches the last has 5.
+enum { BATCH = 3 * ROWS + 5 };
+
+static int rows_of(const struct weir_pass *pass)
+{
+    return pass->micro_batch < 3 ? ROWS : BATCH - 3 * ROWS;
+}
+
+// What has no sample is far off, and must not be seen.
+static bool uneven_data_forward(void *self, const struct weir_pass *pass, struct weir_error *error)
+{
+    const bool good = changing_data_forward(self, pass, error);
+    for (int i = rows_of(pass); i < ROWS; i++)
+        ((float *)pass->output)[i] = 1e6f;
+    return good;
+}
+
+static bool uneven_loss_forward(void *self, const struct weir_pass *pass, struct weir_error *error)
+{
+    (void)self;
+    (void)error;
+    const float *x = pass->input;
+    float sum = 0;
+    for (int i = 0; i < rows_of(pass); i++)
+        sum += x[i] * x[i] / 2;
+    *pass->loss = sum / (float)rows_of(pass);
+    return true;
+}
+
+static bool uneven_loss_backward_input(void *self, const struct weir_pass *pass, struct weir_error *error)
+{
+    (void)self;
+    (void)error;
+    for (int i = 0; i < ROWS; i++)
+        ((float *)pass->input_gradient)[i] = i < rows_of(pass) ? ((const float *)pass->input)[i] / BATCH : 0;
+    return true;
+}
+
+static void fill_uneven(struct weir_layer layers[LAYERS])
+{
+    fill(layers);
+    layers[0].forward = uneven_data_forward;
+    layers[LAYERS - 1].forward = uneven_loss_forward;
+    layers[LAYERS - 1].backward_input = uneven_loss_backward_input;
+}
+
+// One batch of all samples: y = a b c x, and the mean of y y / 2.
+static double one_big_step(double parameters[LAYERS], uint64_t step, double rate)
+{
+    const double product = parameters[1] * parameters[2] * parameters[3];
+    double squares = 0;
+    for (int i = 0; i < BATCH; i++) {
+        const double x = (double)((i % ROWS + (int)step * 5 + i / ROWS * 3) % 7) / 4 - 0.5;
+        squares += x * x / BATCH;
+    }
+    double next[LAYERS];
+    for (int l = 1; l < LAYERS - 1; l++)
+        next[l] = parameters[l] - rate * squares * product * product / parameters[l];
+    memcpy(parameters + 1, next + 1, (LAYERS - 2) * sizeof *next);
+    return squares * product * product / 2;
+}
+
+static void a_smaller_last_micro_batch_counts_by_its_samples(void **state)
+{
+    (void)state;
+    static const char *const schedules[] = { "gpipe", "1f1b", "zb-v", "chimera" };
+    struct weir_layer layers[LAYERS];
+    fill_uneven(layers);
+    for (size_t n = 0; n < sizeof schedules / sizeof schedules[0]; n++) {
+        struct weir_error error = { 0 };
+        struct weir_result result;
+        double parameters[LAYERS] = { 0, 0.5, 0.5, 0.5, 0 };
+        struct weir_plan *plan = plan_for(layers, (struct weir_planning){ .schedule = schedules[n] });
+        const struct weir_running running = { .rate = 0.5f, .batch = BATCH, .micro_batch = ROWS };
+        assert_good(weir_verify(plan, layers, LAYERS, &running, 3, &error), error);
+        struct weir_runtime *runtime = weir_runtime_create(plan, layers, LAYERS, &running, &error);
+        assert_good(runtime, error);
+        for (uint64_t step = 0; step < 5; step++) {
+            const double loss = one_big_step(parameters, step, 0.5);
+            assert_good(weir_runtime_step(runtime, &result, &error), error);
+            assert_true(fabs(result.loss - loss) < 1e-5 * loss);
+            for (uint32_t l = 1; l < LAYERS - 1; l++) {
+                float parameter;
+                assert_good(weir_runtime_read(runtime, l, &parameter, &error), error);
+                assert_true(fabs((double)parameter - parameters[l]) < 1e-5 * parameters[l]);
+            }
+        }
+        weir_runtime_free(runtime);
+        weir_plan_free(plan);
+    }
+}
+
+static void a_batch_that_its_micro_batches_do_not_hold_is_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *schedule;
+        struct weir_running running;
+        const char *sentence;
+    } rows[] = {
+        { "1f1b", { .batch = 9, .micro_batch = 2 },
+          "running.batch: 9 samples are not in 4 micro-batches of running.micro_batch 2, with some for the last" },
+        { "1f1b", { .batch = 6, .micro_batch = 2 },
+          "running.batch: 6 samples are not in 4 micro-batches of running.micro_batch 2, with some for the last" },
+        { "1f1b", { .batch = 4 },
+          "running.batch: 4 samples are not in 4 micro-batches of running.micro_batch 0, with some for the last" },
+        { "pipedream", { .batch = 7, .micro_batch = 2 },
+          "running.batch: pipedream updates without a flush, by whole micro-batches: leave it out, or plan by a schedule"
+          " that flushes" },
+    };
+    struct weir_layer layers[LAYERS];
+    fill_uneven(layers);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct weir_error error = { 0 };
+        struct weir_plan *plan = plan_for(layers, (struct weir_planning){ .schedule = rows[i].schedule });
+        assert_null(weir_runtime_create(plan, layers, LAYERS, &rows[i].running, &error));
+        assert_error(error, rows[i].sentence);
+        assert_int_equal(error.code, 2);
+        weir_plan_free(plan);
+    }
+}
+
 // --- verifying -----------------------------------------------------------------------------------
 
 static void pipelines_of_own_layers_are_verified(void **state)
@@ -683,6 +807,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_are_clipped_as_in_a_plain_loop),
         cmocka_unit_test(an_own_optimizer_is_called_for_each_layer),
+        cmocka_unit_test(a_smaller_last_micro_batch_counts_by_its_samples),
+        cmocka_unit_test(a_batch_that_its_micro_batches_do_not_hold_is_refused),
         cmocka_unit_test(pipelines_of_own_layers_are_verified),
         cmocka_unit_test(replicas_of_own_layers_are_verified),
         cmocka_unit_test(what_differs_is_told),

@@ -13,6 +13,15 @@ static float clip_of(const struct made *made, uint64_t *seed)
     return made->plan.weights == WEIGHTS_FLUSH ? limits[random_below(seed, 4)] : 0;
 }
 
+// Of half of the runs that flush, the last micro-batch has fewer samples, at least one.
+static uint64_t batch_of(const struct made *made, uint32_t micro_batches, const struct model *model, uint64_t *seed)
+{
+    const uint64_t each = model->sizes.micro_batch;
+    if (made->plan.weights != WEIGHTS_FLUSH || random_below(seed, 2))
+        return 0;
+    return micro_batches * each - random_below(seed, each);
+}
+
 // Of copies that do together what they share states for: whether these cannot, by their schedule.
 static bool cannot_meet(const struct made *made, const struct error *error)
 {
@@ -31,7 +40,8 @@ static bool verify_model_of(uint64_t trial, struct made *made, struct model *mod
     cut(made, model, seed, random_below(seed, 2));
     struct verification result;
     const struct run_place place = { .device = device_of(trial, precision) };
-    const struct verify_settings settings = { .steps = 2, .seed = trial, .clip = clip_of(made, seed) };
+    const struct verify_settings settings = { .steps = 2, .seed = trial, .clip = clip_of(made, seed),
+                                              .batch = batch_of(made, made->plan.micro_batches, model, seed) };
     const bool good = verify_plan(&made->plan, model, &place, &settings, &result, &error);
     if (!good && cannot_meet(made, &error)) {
         model_free(model);
@@ -114,7 +124,8 @@ static void random_schedules_compute_what_they_should_bit_for_bit(void **state)
         struct error error = { 0 };
         const struct run_place place = { .device = device_of(trial, PRECISION_FP32) };
         made.plan.weights = traits.weights;
-        const struct verify_settings settings = { .steps = 2, .seed = trial, .clip = clip_of(&made, &seed) };
+        const struct verify_settings settings = { .steps = 2, .seed = trial, .clip = clip_of(&made, &seed),
+                                                  .batch = batch_of(&made, lowered->micro_batches, model, &seed) };
         const bool good = verify_schedule(lowered, &made.plan, model, &place, &settings, &result, &error);
         if (!good && made.plan.holding.tied_apart && strstr(error.text, "stages whose layers are tied"))
             refused++;  // ranks with some of them

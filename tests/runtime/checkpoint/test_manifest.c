@@ -27,13 +27,40 @@ static void the_example_is_read_and_written_again(void **state)
     free(example);
 }
 
+static void a_batch_is_read_and_written_again(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    struct text text = { 0 }, again = { 0 };
+    char *example = test_document("docs/formats/checkpoint.md");
+    struct manifest *manifest = read_text(example, &error);
+    assert_good(manifest, error);
+    manifest->batch = 30;
+    manifest_write(manifest, &text);
+    manifest_free(manifest);
+    assert_non_null(strstr(text.data, "\"version\": 2,\n"));
+    assert_non_null(strstr(text.data, "\"batch\": 30,\n"));
+    manifest = read_text(text.data, &error);
+    assert_good(manifest, error);
+    assert_int_equal(manifest->batch, 30);
+    manifest_write(manifest, &again);
+    assert_string_equal(again.data, text.data);
+    manifest_free(manifest);
+    text_clear(&text);
+    text_clear(&again);
+    free(example);
+}
+
 struct changed_row {
     const char *name, *from, *to, *sentence;
 };
 
 static struct changed_row changed[] = {
     { "another_format_is_refused", "weir.checkpoint", "weir.plan", "manifest.json: format: is \"weir.plan\"" },
-    { "a_later_version_is_refused", "\"version\": 1", "\"version\": 2", "manifest.json: version: " },
+    { "a_later_version_is_refused", "\"version\": 1", "\"version\": 3", "manifest.json: version: " },
+    { "a_version_without_a_need_is_refused", "\"version\": 1", "\"version\": 2",
+      "manifest.json: version: is 2, and all that it says was there before" },
+    { "a_batch_has_a_version", "\"seed\"", "\"batch\": 7,\n  \"seed\"", "manifest.json: key \"batch\" is not known" },
     { "an_unknown_key_is_refused", "\"seed\"", "\"sed\": 1, \"seed\"", "manifest.json: key \"sed\" is not known" },
     { "a_missing_key_is_refused", "\"seed\": 1,", "", "manifest.json: seed: is missing" },
     { "a_step_behind_the_last_is_refused", "\"step\": 8", "\"step\": 13",
@@ -79,11 +106,12 @@ enum { CHANGED = sizeof changed / sizeof changed[0] };
 
 int main(void)
 {
-    struct CMUnitTest tests[2 + CHANGED] = {
+    struct CMUnitTest tests[3 + CHANGED] = {
         cmocka_unit_test(the_example_is_read_and_written_again),
+        cmocka_unit_test(a_batch_is_read_and_written_again),
         cmocka_unit_test(every_bit_counts),
     };
     for (size_t i = 0; i < CHANGED; i++)
-        tests[2 + i] = (struct CMUnitTest)TEST_ROW(is_refused, &changed[i]);
+        tests[3 + i] = (struct CMUnitTest)TEST_ROW(is_refused, &changed[i]);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
