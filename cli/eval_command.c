@@ -5,6 +5,7 @@
 #include "cli/command.h"
 #include "cli/held_text.h"
 #include "cli/options.h"
+#include "device/device_names.h"
 #include "trainer/held_out.h"
 #include "trainer/kept_model.h"
 #include "trainer/ngram.h"
@@ -67,16 +68,16 @@ static void say(const char *sentence)
 static bool measure(const struct given *given, const struct kept_model *kept, const struct text_data *data,
                     double *bits, struct error *error)
 {
-    const bool is_half = kept->model->sizes.precision == PRECISION_BF16;
+    const enum precision precision = kept->model->sizes.precision;
     struct held_out held = { 0 };
     if (data->vocabulary > kept->model->vocabulary)
         return error_set(error, "%s: the text is of a vocabulary of %u tokens, and model %s has one of %zu",
                          given->data, data->vocabulary, kept->model->name, kept->model->vocabulary);
-    struct device *device = device_open(given->device ? given->device : is_half ? "cpu:bf16" : "cpu", error);
+    struct device *device = device_open(given->device ? given->device : device_name_in(precision), error);
     bool good = device
-        && (device_precision(device) == kept->model->sizes.precision
+        && (device_precision(device) == precision
             || error_set(error, "--device %s is in %s, and the weights in %s", given->device,
-                         precision_name(device_precision(device)), precision_name(kept->model->sizes.precision)))
+                         precision_name(device_precision(device)), precision_name(precision)))
         && held_out_open(&held, kept->model, device, data, 0, error);
     if (good)
         kept_model_put(kept, held.twin);

@@ -500,7 +500,7 @@ static int run(int count, char **arguments)
     struct error error = { 0 };
     struct plan *plan = plan_load(given.plan, &error);
     bool good = plan && plan_use_in_run(plan, given.plan, given.model, &error);
-    struct model *model = good ? model_from_spec(given.model, plan_precision(plan), &error) : NULL;
+    struct model *model = good ? model_from_spec(given.model, plan_precision(plan, given.device), &error) : NULL;
     good = model && (!given.out || make_folder(given.out, &error));
     if (good)
         round_steps(&given, plan);

@@ -137,7 +137,7 @@ static int run(int count, char **arguments)
     struct error error = { 0 };
     struct plan *plan = plan_load(given.plan, &error);
     const bool belongs = plan && plan_use_in_run(plan, given.plan, NULL, &error);
-    struct model *model = belongs ? model_from_spec(plan->model, plan_precision(plan), &error) : NULL;
+    struct model *model = belongs ? model_from_spec(plan->model, plan_precision(plan, given.device), &error) : NULL;
     if (belongs && !model)
         command_name_files(&error, given.plan, NULL);
     struct agreed agreed[] = { { .what = "--clip" }, { .what = "--batch" } };

@@ -8,7 +8,7 @@
 
 struct cpu {  // a device's own
     const struct kernel_functions *kernels;        // those that compute at once,
-    const struct kernel_functions *float_kernels;  // and what they compute with: themselves, but of bfloat16
+    const struct kernel_functions *float_kernels;  // and what they compute with: themselves, but of 16 bits
     uint64_t link_rate;                            // bytes per second between it and its host; 0: as memory goes
     struct empty_hall *empty_halls;                // of communicators that nobody opened yet; under the device's lock
 };
@@ -25,7 +25,7 @@ extern const struct kernel_functions cpu_kernels_avx2;    // and FMA
 extern const struct kernel_functions cpu_kernels_avx512;  // F, BW, DQ, VL
 #endif
 
-extern const struct kernel_functions cpu_bf16_kernels;
+extern const struct kernel_functions cpu_half_kernels;
 
 // The product alone, without its ends. Shared by all: oneDNN finds the instruction
 // set itself.

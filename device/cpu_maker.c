@@ -39,7 +39,7 @@ static bool processor_has(const struct instruction_set *set)
 // What the words behind "cpu:" ask for.
 struct wishes {
     const struct instruction_set *set;  // NULL: the best
-    bool queued, bf16, graphs, mpi;
+    bool queued, bf16, fp16, graphs, mpi;
     uint64_t link_rate;
 };
 
@@ -68,6 +68,8 @@ static bool take_word(struct wishes *wishes, const char *word, size_t length, st
         return wishes->queued = true;
     if (is_word(word, length, "bf16"))
         return wishes->bf16 = true;
+    if (is_word(word, length, "fp16"))
+        return wishes->fp16 = true;
     if (is_word(word, length, "graphs"))
         return wishes->graphs = true;
     if (is_word(word, length, "mpi"))
@@ -82,8 +84,8 @@ static bool take_word(struct wishes *wishes, const char *word, size_t length, st
         return processor_has(set)
             || error_set(error, "this processor has no %s (plain cpu takes the best it has)", set->name);
     }
-    return error_set(error, "there is no device cpu:%.*s (cpu:baseline, cpu:avx2, cpu:avx512, cpu:bf16, cpu:queued,"
-                     " cpu:queued,mpi, cpu:queued,graphs and cpu:link=2GB/s are)", (int)length, word);
+    return error_set(error, "there is no device cpu:%.*s (cpu:baseline, cpu:avx2, cpu:avx512, cpu:bf16, cpu:fp16,"
+                     " cpu:queued, cpu:queued,mpi, cpu:queued,graphs and cpu:link=2GB/s are)", (int)length, word);
 }
 
 // Words with commas between them.
@@ -102,6 +104,8 @@ static bool read_wishes(const char *detail, struct wishes *wishes, struct error 
     if (wishes->mpi && !wishes->queued)
         return error_set(error, "device cpu:%s does each thing at once, and waits for no message (cpu:queued,mpi sends "
                          "and receives by MPI)", detail);
+    if (wishes->bf16 && wishes->fp16)
+        return error_set(error, "there is no device cpu:%s (a device has one of bf16 and fp16)", detail);
     return wishes->queued || !wishes->graphs
         || error_set(error, "device cpu:%s has nothing to replay: it does each thing at once (cpu:queued,graphs records)",
                      detail);
@@ -143,14 +147,16 @@ static bool cpu_open(struct device *device, const char *detail, struct error *er
         return error_no_memory(error, "a device");
     char name[sizeof device->description - 40];
     processor_name(name, sizeof name);
-    snprintf(device->description, sizeof device->description, "%s, %s%s%s%s%s", name, wishes.set->name,
-             wishes.bf16 ? ", bf16" : "", wishes.queued ? ", queued" : "", wishes.graphs ? ", graphs" : "",
+    device->precision = wishes.fp16 ? PRECISION_FP16 : wishes.bf16 ? PRECISION_BF16 : PRECISION_FP32;
+    const bool is_half = device->precision != PRECISION_FP32;
+    const char *half = is_half ? precision_name(device->precision) : "";
+    snprintf(device->description, sizeof device->description, "%s, %s%s%s%s%s%s", name, wishes.set->name,
+             is_half ? ", " : "", half, wishes.queued ? ", queued" : "", wishes.graphs ? ", graphs" : "",
              wishes.mpi ? ", mpi" : "");
-    snprintf(device->host, sizeof device->host, "cpu:%s%s", wishes.set->name, wishes.bf16 ? ",bf16" : "");
+    snprintf(device->host, sizeof device->host, "cpu:%s%s%s", wishes.set->name, is_half ? "," : "", half);
     cpu->float_kernels = wishes.set->kernels;
     cpu->link_rate = wishes.link_rate;
-    cpu->kernels = wishes.bf16 ? &cpu_bf16_kernels : cpu->float_kernels;
-    device->precision = wishes.bf16 ? PRECISION_BF16 : PRECISION_FP32;
+    cpu->kernels = is_half ? &cpu_half_kernels : cpu->float_kernels;
     device->own = cpu;
     device->kernels = wishes.queued ? &cpu_queued_kernels : cpu->kernels;
     device->runs_ahead = wishes.queued;

@@ -60,7 +60,9 @@ enum precision device_precision(const struct device *device)
 
 const char *precision_name(enum precision precision)
 {
-    return precision == PRECISION_BF16 ? "bf16" : "fp32";
+    static const char *const names[] = { [PRECISION_FP32] = "fp32", [PRECISION_BF16] = "bf16",
+                                         [PRECISION_FP16] = "fp16" };
+    return names[precision];
 }
 
 // --- memory --------------------------------------------------------------------

@@ -29,7 +29,7 @@ struct event;
 // The maker by name: "cpu", which takes the best instruction set the processor has;
 // "cpu:avx2" and the like choose one; on "cpu:queued" queues are threads and run ahead
 // of their host, and with "cpu:queued,graphs" they record (below); "cpu:bf16" computes
-// in bfloat16, slowly ("cpu:bf16,avx2": both); with "cpu:link=2GB/s" what it exchanges with
+// in bfloat16, slowly, and "cpu:fp16" in IEEE's numbers of 16 bits ("cpu:bf16,avx2": both); with "cpu:link=2GB/s" what it exchanges with
 // its host's memory takes as long as over such a link. Freed by device_close(), after its
 // queues, events and memory.
 struct device *device_open(const char *name, struct error *error);
@@ -65,12 +65,12 @@ bool device_clocks(const struct device *device, struct device_clocks *clocks);
 bool device_room(const struct device *device, uint64_t *bytes);
 
 // What its layers compute with: the type of the numbers that kernels.h calls values.
-enum precision { PRECISION_FP32, PRECISION_BF16 };
+enum precision { PRECISION_FP32, PRECISION_BF16, PRECISION_FP16 };
 enum precision device_precision(const struct device *device);
-const char *precision_name(enum precision precision);  // "fp32" or "bf16", as a profile's dtype
+const char *precision_name(enum precision precision);  // "fp32", "bf16" or "fp16", as a profile's dtype
 static inline size_t precision_bytes(enum precision precision)  // of one number
 {
-    return precision == PRECISION_BF16 ? 2 : 4;
+    return precision == PRECISION_FP32 ? 4 : 2;
 }
 
 // 256-byte aligned. NULL with the size in the error.

@@ -61,6 +61,28 @@ bool device_name_of(const char *names, uint32_t n, char name[DEVICE_NAME_SIZE], 
     return write_name(name, names, (int)(end_of(names) - names), "", error);
 }
 
+static bool has_word(const char *words, const char *wanted)
+{
+    const size_t length = strlen(wanted);
+    for (const char *word = words; word; word = strchr(word, ',') ? strchr(word, ',') + 1 : NULL)
+        if (strncmp(word, wanted, length) == 0 && (word[length] == ',' || word[length] == '\0'))
+            return true;
+    return false;
+}
+
+bool device_names_have(const char *names, const char *word)
+{
+    const char *colon = strchr(names, ':');
+    return colon && has_word(colon + 1, word);
+}
+
+const char *device_name_in(enum precision precision)
+{
+    static const char *const names[] = { [PRECISION_FP32] = "cpu", [PRECISION_BF16] = "cpu:bf16",
+                                         [PRECISION_FP16] = "cpu:fp16" };
+    return names[precision];
+}
+
 static bool has_number(const char *words)
 {
     for (const char *word = words; word; word = strchr(word, ',') ? strchr(word, ',') + 1 : NULL)
@@ -80,15 +102,6 @@ bool device_name_on_machine(const char *names, bool are_several, uint32_t local_
     if ((are_several || is_all(names)) && takes_number && !has_number(words))
         return write_gpu(name, local_rank, words, error);
     return write_name(name, names, (int)strlen(names), "", error);
-}
-
-static bool has_word(const char *words, const char *wanted)
-{
-    const size_t length = strlen(wanted);
-    for (const char *word = words; word; word = strchr(word, ',') ? strchr(word, ',') + 1 : NULL)
-        if (strncmp(word, wanted, length) == 0 && (word[length] == ',' || word[length] == '\0'))
-            return true;
-    return false;
 }
 
 bool device_name_between_machines(char name[DEVICE_NAME_SIZE], bool are_several, bool *is_mpi, struct error *error)

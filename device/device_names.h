@@ -6,10 +6,7 @@
 #ifndef DEVICE_DEVICE_NAMES_H
 #define DEVICE_DEVICE_NAMES_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
-#include "common/error.h"
+#include "device/device.h"
 
 enum { DEVICE_NAME_SIZE = 64 };
 
@@ -18,6 +15,12 @@ uint32_t device_name_count(const char *names, uint32_t ranks);
 
 // The n-th of several.
 bool device_name_of(const char *names, uint32_t n, char name[DEVICE_NAME_SIZE], struct error *error);
+
+// Whether a word behind the colon of one of them is that: "fp16" of "cpu:queued,fp16".
+bool device_names_have(const char *names, const char *word);
+
+// The processor's, of a precision: "cpu", "cpu:bf16", "cpu:fp16".
+const char *device_name_in(enum precision precision);
 
 // The one that is named, of a process: where several are on a machine, "cuda" and "cuda:bf16" are, of the third of them,
 // "cuda:2" and "cuda:2,bf16".

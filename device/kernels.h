@@ -5,8 +5,8 @@
 // Matrices are row-major and tightly packed (`columns` numbers a row) unless a
 // leading dimension says otherwise.
 //
-// `struct values` are numbers in the device's precision (device.h): float, or
-// bfloat16. Activations, their gradients and the weights that layers read are. What
+// `struct values` are numbers in the device's precision (device.h): float, bfloat16 or
+// fp16. Activations, their gradients and the weights that layers read are. What
 // adds up over rows or micro-batches is float on every device: gradients of
 // parameters, means, logs of sums, losses, what optimizers keep. A kernel computes in
 // float and rounds once, to nearest even, where it writes values. Outputs are overwritten,
@@ -246,7 +246,7 @@ void kernel_cross_entropy_join(struct queue *queue, const struct cross_entropy_p
 struct optimizer_span {
     struct values *next;
     const struct values *weights;
-    float *master;  // of bfloat16: the weights in full, read and written; `next` is rounded from it. Otherwise NULL
+    float *master;  // of 16 bits: the weights in full, read and written; `next` is rounded from it. Otherwise NULL
     const float *gradients;
     float *first;   // moment: of AdamW; the momentum of SGD, NULL without. Zero before the first update
     float *second;  // moment, of AdamW only

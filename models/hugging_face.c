@@ -61,6 +61,13 @@ void hugging_face_name(const struct layer *layer, const struct tensor *tensor, c
         snprintf(name, HUGGING_FACE_NAME, "transformer.h.%u.%s", (layer->index - 1) / 2, theirs);
 }
 
+static const char *type_name(enum precision precision)
+{
+    static const char *const names[] = { [PRECISION_FP32] = "float32", [PRECISION_BF16] = "bfloat16",
+                                         [PRECISION_FP16] = "float16" };
+    return names[precision];
+}
+
 void hugging_face_config(const struct model *model, struct text *text)
 {
     struct json_writer json = json_writer(text);
@@ -69,7 +76,7 @@ void hugging_face_config(const struct model *model, struct text *text)
     json_put_string(&json, NULL, "GPT2LMHeadModel");
     json_close(&json);
     json_put_string(&json, "model_type", "gpt2");
-    json_put_string(&json, "dtype", model->sizes.precision == PRECISION_BF16 ? "bfloat16" : "float32");
+    json_put_string(&json, "dtype", type_name(model->sizes.precision));
     json_put_u64(&json, "vocab_size", model->vocabulary);
     json_put_u64(&json, "n_positions", model->sizes.sequence);
     json_put_u64(&json, "n_embd", model->sizes.width);

@@ -23,7 +23,7 @@ struct sequential {
     uint64_t updates;  // done so far
     void *memory;
     struct values *weights;                      // all layers' parameters,
-    float *gradients, *first, *second, *master;  // and of each number: `master` of bfloat16, NULL of float
+    float *gradients, *first, *second, *master;  // and of each number: `master` of 16 bits, NULL of float
     void *gradient[2];  // of what layers hand on: one read while the other is written
     void *workspace;
     int32_t *tokens, *targets;

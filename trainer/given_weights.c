@@ -9,6 +9,7 @@
 #include "common/arrays.h"
 #include "common/json.h"
 #include "common/path.h"
+#include "device/half.h"
 
 static const char ONE_FILE[] = "model.safetensors", INDEX[] = "model.safetensors.index.json",
                   MANIFEST[] = "manifest.json", PREFIX[] = "transformer.", HEAD_WORDS[] = "lm_head.weight";
@@ -81,23 +82,6 @@ static bool has_shape(const struct safe_tensor *found, const struct lasting_tens
 
 // --- numbers ----------------------------------------------------------------------------------
 
-static float float_of_bits(uint32_t bits)
-{
-    float number;
-    memcpy(&number, &bits, sizeof number);
-    return number;
-}
-
-static float float_of_f16(uint16_t half)
-{
-    const uint32_t sign = (uint32_t)(half & 0x8000) << 16, power = half >> 10 & 0x1f, rest = half & 0x3ff;
-    if (power == 0) {  // a multiple of 2^-24
-        const float size = (float)rest * float_of_bits((uint32_t)(127 - 24) << 23);
-        return sign ? -size : size;
-    }
-    return float_of_bits(sign | (power == 0x1f ? 0xffu : power + 127 - 15) << 23 | rest << 13);
-}
-
 static bool to_floats(const struct safe_tensor *tensor, const void *data, uint64_t count, float *to,
                       struct error *error)
 {
@@ -106,24 +90,14 @@ static bool to_floats(const struct safe_tensor *tensor, const void *data, uint64
         memcpy(to, data, count * sizeof *to);
     else if (tensor->type == SAFE_BF16)
         for (uint64_t i = 0; i < count; i++)
-            to[i] = float_of_bits((uint32_t)halves[i] << 16);
+            to[i] = half_widen_bf16(halves[i]);
     else if (tensor->type == SAFE_F16)
         for (uint64_t i = 0; i < count; i++)
-            to[i] = float_of_f16(halves[i]);
+            to[i] = half_widen_fp16(halves[i]);
     else
         return error_set(error, "tensor %.100s is of %s, and weights are of F32, BF16 or F16", tensor->name,
                          safe_type_name(tensor->type));
     return true;
-}
-
-// To the nearest, and of two as near to the even one.
-static uint16_t bf16_of(float number)
-{
-    uint32_t bits;
-    memcpy(&bits, &number, sizeof bits);
-    if (number != number)
-        return (uint16_t)(bits >> 16 | 0x40);
-    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
 // --- a file ----------------------------------------------------------------------------------
@@ -364,7 +338,7 @@ static bool put_layer(const struct lasting_form *form, const struct pipeline *pi
     if (!halves)
         return error_no_memory(error, "the weights of a layer");
     for (uint64_t i = 0; i < count; i++)
-        halves[i] = bf16_of(numbers[i]);
+        halves[i] = half_round(form->precision, numbers[i]);
     const bool good = pipeline_write_part(pipeline, layer, 0, halves, error)
         && (!optimizer_is_master(form->optimizer)
             || pipeline_write_part(pipeline, layer, lasting_parts(form) - 1, numbers, error));

@@ -12,8 +12,8 @@
 // The names that a manifest has for what is an enum here.
 static bool read_form(const struct manifest *manifest, struct lasting_form *form, struct error *error)
 {
-    const enum precision precisions[] = { PRECISION_FP32, PRECISION_BF16 };
-    for (size_t i = 0; i < 2; i++)
+    const enum precision precisions[] = { PRECISION_FP32, PRECISION_BF16, PRECISION_FP16 };
+    for (size_t i = 0; i < sizeof precisions / sizeof precisions[0]; i++)
         for (size_t o = 0; optimizer_names[o]; o++)
             if (strcmp(manifest->precision, precision_name(precisions[i])) == 0
                 && strcmp(manifest->optimizer, optimizer_names[o]) == 0) {

@@ -354,6 +354,15 @@ static void read_skip(struct model_layers *made, size_t layer)
     made->layers[layer].input_count = 2;
 }
 
+// Bfloat16 and fp16 are as large. (What else does not fit is refused where a plan is put to work.)
+static bool are_alike(const struct model *model, struct device *device, struct error *error)
+{
+    const enum precision ours = model->sizes.precision, its = device_precision(device);
+    return ours == its || precision_bytes(ours) != precision_bytes(its)
+        || error_set(error, "the device computes in %s, and the model in %s: name devices of one precision",
+                     precision_name(its), precision_name(ours));
+}
+
 struct model_layers *model_layers_create(const struct model *model, struct device *device,
                                          const struct batch_settings *settings, struct error *error)
 {
@@ -364,6 +373,8 @@ struct model_layers *model_layers_create_split(const struct model *model, struct
                                                const struct batch_settings *settings,
                                                const struct splitting *splitting, struct error *error)
 {
+    if (!are_alike(model, device, error))
+        return NULL;
     struct model_layers *made = calloc(1, sizeof *made);
     if (made) {
         made->model = model;

@@ -5,6 +5,7 @@
 
 #include "common/number.h"
 #include "common/text.h"
+#include "device/device_names.h"
 
 enum { NAME_SIZE = 64 };
 
@@ -81,9 +82,11 @@ char *model_spec_named(const char *name, bool padded, struct error *error)
     return text_take(&spec, error);
 }
 
-enum precision plan_precision(const struct plan *plan)
+enum precision plan_precision(const struct plan *plan, const char *devices)
 {
-    return optimizer_is_master(plan->holding.optimizer) ? PRECISION_BF16 : PRECISION_FP32;
+    if (!optimizer_is_master(plan->holding.optimizer))
+        return PRECISION_FP32;
+    return devices && device_names_have(devices, "fp16") ? PRECISION_FP16 : PRECISION_BF16;
 }
 
 struct model *model_from_spec(const char *spec, enum precision precision, struct error *error)

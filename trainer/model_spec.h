@@ -17,7 +17,8 @@ struct model *model_from_spec(const char *spec, enum precision precision, struct
 // to be padded; freed by free().
 char *model_spec_named(const char *name, bool padded, struct error *error);
 
-// What the model of a plan computes in: the plan's optimizer says so.
-enum precision plan_precision(const struct plan *plan);
+// What the model of a plan computes in on the devices that are named (NULL: the usual): the plan's optimizer says whether
+// in 16 bits, and the devices whether those are fp16, and not bf16.
+enum precision plan_precision(const struct plan *plan, const char *devices);
 
 #endif

@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "common/random.h"
+#include "device/device_names.h"
+#include "device/half.h"
 #include "trainer/held_out.h"
 
 enum { BYTES = 256 };
@@ -32,20 +34,6 @@ static size_t window_put(struct window *window, const struct text *text)
     for (size_t i = 0; i < count; i++)
         window->data.held[i] = (unsigned char)text->data[text->length - count + i];
     return count - 1;
-}
-
-static double number_at(const struct values *values, enum precision precision, size_t i)
-{
-    float number;
-    uint16_t half;
-    if (precision == PRECISION_FP32) {
-        memcpy(&number, (const char *)values + i * sizeof number, sizeof number);
-        return number;
-    }
-    memcpy(&half, (const char *)values + i * sizeof half, sizeof half);
-    const uint32_t bits = (uint32_t)half << 16;  // bfloat16: a float's upper half
-    memcpy(&number, &bits, sizeof number);
-    return number;
 }
 
 static unsigned likeliest(const double logits[BYTES])
@@ -89,7 +77,7 @@ static bool draw_all(const struct held_out *held, struct window *window, const s
         good = twin_loss(held->twin, 0, 0, &loss, error);
         const struct values *found = layer_logits(head, twin_saved(held->twin, model->layer_count - 1), row);
         for (size_t b = 0; good && b < BYTES; b++)
-            logits[b] = number_at(found, model->sizes.precision, b);
+            logits[b] = (double)number_of(found, model->sizes.precision, b);
         if (good && !isfinite(logits[likeliest(logits)]))
             good = error_set_kind(error, ERROR_ANSWER, "the model's logits are no numbers");
         if (good)
@@ -113,7 +101,7 @@ bool sample_text(const struct kept_model *kept, const struct sample_settings *se
                          kept->model->vocabulary);
     sizes.micro_batch = 1;
     struct model *model = model_create(kept->model->name, &sizes, error);
-    struct device *device = model ? device_open(sizes.precision == PRECISION_BF16 ? "cpu:bf16" : "cpu", error) : NULL;
+    struct device *device = model ? device_open(device_name_in(sizes.precision), error) : NULL;
     bool good = device && window_open(&window, sizes.sequence, error)
              && held_out_open(&held, model, device, &window.data, 0, error);
     if (good)

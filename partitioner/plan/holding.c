@@ -207,13 +207,13 @@ static enum optimizer_kind master_for(enum optimizer_kind optimizer)
 static bool check_runnable_optimizer(const struct holding *holding, const char *dtype, struct error *error)
 {
     const char *name = optimizer_names[holding->optimizer];
-    const bool is_master = optimizer_is_master(holding->optimizer), is_narrow = strcmp(dtype, "bf16") == 0;
+    const bool is_master = optimizer_is_master(holding->optimizer), is_narrow = profile_dtype_bytes(dtype) == 2;
     if (is_narrow && !is_master)
-        return error_set(error, "the plan's optimizer is %s, and training in bf16 takes weights in fp32 beside those in"
-                         " bf16: plan with %s", name, optimizer_names[master_for(holding->optimizer)]);
+        return error_set(error, "the plan's optimizer is %s, and training in %s takes weights in fp32 beside those in"
+                         " %s: plan with %s", name, dtype, dtype, optimizer_names[master_for(holding->optimizer)]);
     if (is_master && !is_narrow)
-        return error_set(error, "the plan's optimizer is %s, for weights in bf16, and the device computes in %s: name a"
-                         " device such as cpu:bf16, or plan without -master", name, dtype);
+        return error_set(error, "the plan's optimizer is %s, for weights in bf16 or fp16, and the device computes in %s:"
+                         " name a device such as cpu:bf16, or plan without -master", name, dtype);
     return true;
 }
 

@@ -84,7 +84,7 @@ bool holding_can_tie_apart(const struct profile *profile, bool flushes);
 bool holding_check(const struct holding *holding, const struct profile *profile, const struct cluster *cluster,
                    bool flushes, struct error *error);
 
-// Refuses, for those who train in that type ("fp32" or "bf16"), optimizers of another type.
+// Refuses, for those who train in that type ("fp32", "bf16" or "fp16"), optimizers of another type.
 bool holding_check_runnable(const struct holding *holding, const char *dtype, struct error *error);
 
 // As a part of documents: "optimizer" and, where it is not plain, "holding". An object of a document of this version

@@ -22,7 +22,9 @@ uint32_t lasting_parts(const struct lasting_form *form)
 
 static enum safe_type type_of(const struct lasting_form *form, uint32_t part)
 {
-    return part == 0 && form->precision == PRECISION_BF16 ? SAFE_BF16 : SAFE_F32;
+    static const enum safe_type types[] = { [PRECISION_FP32] = SAFE_F32, [PRECISION_BF16] = SAFE_BF16,
+                                            [PRECISION_FP16] = SAFE_F16 };
+    return part == 0 ? types[form->precision] : SAFE_F32;
 }
 
 // Weights of a layer with those that its bytes are rounded up to.

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/half.h"
 #include "runtime/layer_inputs.h"
 #include "runtime/pipeline_shards.h"
 #include "runtime/shard_pipelines.h"
@@ -118,17 +119,6 @@ static bool run_pair(struct pair *pair, struct verification *result, struct erro
     return true;
 }
 
-// Number i of the weights as a float: bfloat16 is the upper half of one.
-static float number_at(const unsigned char *weights, enum precision precision, uint64_t i)
-{
-    const size_t size = precision_bytes(precision);
-    unsigned char bytes[sizeof(float)] = { 0 };
-    float number;
-    memcpy(bytes + sizeof bytes - size, weights + i * size, size);
-    memcpy(&number, bytes, sizeof number);
-    return number;
-}
-
 static void compare(const struct weir_layer *layer, uint64_t bytes, enum precision precision, uint32_t copy,
                     const unsigned char *ours, const unsigned char *theirs, bool counts, struct verification *result)
 {
@@ -141,8 +131,8 @@ static void compare(const struct weir_layer *layer, uint64_t bytes, enum precisi
             snprintf(result->layer, sizeof result->layer, "%s", layer->name);
             result->copy = copy;
             result->index = i;
-            result->pipeline = number_at(ours, precision, i);
-            result->sequential = number_at(theirs, precision, i);
+            result->pipeline = number_of(ours, precision, i);
+            result->sequential = number_of(theirs, precision, i);
         }
     }
 }

@@ -259,11 +259,11 @@ static struct optimizer_span make_span(struct trial *t)
     const uint64_t seed = t->seed;
     float *master = sums(t, count_of(t), NULL);
     t->seed = seed;
-    const bool rounds = t->rounds;
-    t->rounds = false;
+    const enum precision rounds = t->rounds;
+    t->rounds = PRECISION_FP32;
     struct optimizer_span span = { .weights = values(t, count_of(t)), .count = count_of(t) };
     t->rounds = rounds;
-    span.master = t->precision == PRECISION_BF16 ? master : NULL;
+    span.master = t->precision != PRECISION_FP32 ? master : NULL;
     span.gradients = floats(t, count_of(t));
     span.first = sums(t, count_of(t), "first");
     span.next = output(t, VALUES, count_of(t), "next");

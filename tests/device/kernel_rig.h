@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "common/hash.h"
+#include "device/half.h"
 #include "device/kernels.h"
 #include "tests/test.h"
 
@@ -25,29 +26,26 @@ struct rig {
         float *data;
         size_t count;
         bool is_output;
-        uint16_t *narrow;  // the same numbers as bfloat16, where kernels have them
+        uint16_t *narrow;  // the same numbers in 16 bits, where kernels have them
         bool settled;      // the floats are what is narrow, or newer
     } buffer[RIG_BUFFERS];
     size_t buffer_count;
 };
 
-// How far numbers in the device's precision may be off: set by rig_try().
+// What the device has its numbers in, and how far they may be off: set by rig_try().
+static enum precision rig_precision;
 static double rig_precision_error;
 
-// To the nearest that the device's precision has.
+// To the nearest that the device's precision has (test_half.c has the formats).
 static inline float rig_round(float x)
 {
-    if (rig_precision_error <= 0 || x != x || isinf(x))
-        return x;
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    const uint32_t below = bits & 0xffff0000u, above = below + 0x10000u;  // neighbours, away from 0
-    float near, far;
-    memcpy(&near, &below, sizeof near);
-    memcpy(&far, &above, sizeof far);
-    const double to_near = fabs((double)x - (double)near);
-    const double to_far = fabs((isinf(far) ? copysign(0x1p128, (double)far) : (double)far) - (double)x);
-    return to_near < to_far || (to_near <= to_far && (below & 0x10000u) == 0) ? near : far;
+    return rig_precision == PRECISION_FP32 ? x : half_widen(rig_precision, half_round(rig_precision, x));
+}
+
+// Nearly the largest that it has.
+static inline float rig_large(void)
+{
+    return rig_precision == PRECISION_FP16 ? 6e4f : 3e38f;
 }
 
 // `count` floats of device memory (the host may look: this is the cpu), and a guard.
@@ -73,13 +71,6 @@ static inline float *rig_output(struct rig *rig, size_t count)
     return rig_buffer(rig, count, true);
 }
 
-static inline uint16_t rig_upper_half(float x)
-{
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return (uint16_t)(bits >> 16);
-}
-
 // Where kernels find these floats, from now on; any place in a buffer. What the host
 // writes there before rig_settle(), or after it without asking here again, they do not see.
 static inline struct values *rig_values(struct rig *rig, const float *at)
@@ -99,9 +90,9 @@ static inline struct values *rig_values(struct rig *rig, const float *at)
         rig->buffer[b].narrow = device_allocate(rig->device, count * sizeof(uint16_t), &error);
     assert_good(rig->buffer[b].narrow, error);
     for (size_t i = 0; (is_new || rig->buffer[b].settled) && i < count; i++)
-        rig->buffer[b].narrow[i] = rig_upper_half(i < rig->buffer[b].count ? rig_round(data[i]) : data[i]);
+        rig->buffer[b].narrow[i] = half_round(rig_precision, data[i]);
     rig->buffer[b].settled = false;
-    return values_at((struct values *)rig->buffer[b].narrow, PRECISION_BF16, (size_t)(at - data));
+    return values_at((struct values *)rig->buffer[b].narrow, rig_precision, (size_t)(at - data));
 }
 
 static inline void rig_settle(struct rig *rig)
@@ -112,12 +103,10 @@ static inline void rig_settle(struct rig *rig)
         uint16_t *narrow = rig->buffer[b].narrow;
         if (!narrow)
             continue;
-        for (size_t i = 0; i < rig->buffer[b].count; i++) {
-            const uint32_t bits = (uint32_t)narrow[i] << 16;
-            memcpy(&rig->buffer[b].data[i], &bits, sizeof bits);
-        }
+        for (size_t i = 0; i < rig->buffer[b].count; i++)
+            rig->buffer[b].data[i] = half_widen(rig_precision, narrow[i]);
         for (size_t i = rig->buffer[b].count; i < rig->buffer[b].count + RIG_GUARD; i++)
-            if (narrow[i] != rig_upper_half(12345))
+            if (narrow[i] != half_round(rig_precision, 12345))
                 fail_msg("buffer %zu was written past its end", b);
         rig->buffer[b].settled = true;
     }
@@ -196,7 +185,8 @@ static inline void rig_try(const char *device, rig_check *check, uint64_t trials
     }
     rig.queue = queue_create(rig.device, &error);
     assert_good(rig.queue, error);
-    rig_precision_error = device_precision(rig.device) == PRECISION_BF16 ? 1e-2 : 0;
+    rig_precision = device_precision(rig.device);
+    rig_precision_error = rig_precision == PRECISION_FP32 ? 0 : rig_precision == PRECISION_FP16 ? 2e-3 : 1e-2;
     for (uint64_t trial = 0; trial < trials; trial++) {
         char first[HASH_SIZE], second[HASH_SIZE];
         rig.seed = trial;
@@ -229,7 +219,7 @@ static inline void rig_try_everywhere(rig_check *check, uint64_t trials)
     }
     if (getenv("WEIR_TEST_DEVICES"))
         return;
-    static const char *const devices[] = { "cpu:baseline", "cpu:avx2", "cpu:avx512", "cpu:bf16" };
+    static const char *const devices[] = { "cpu:baseline", "cpu:avx2", "cpu:avx512", "cpu:bf16", "cpu:fp16" };
     for (size_t i = 0; i < sizeof devices / sizeof devices[0]; i++)
         rig_try(devices[i], check, trials);
 }

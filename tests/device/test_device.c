@@ -41,10 +41,12 @@ static struct name_row {
     { "an unknown device is refused", "abacus", "there is no device abacus (the devices are: cpu and cuda)" },
     { "the beginning of a name is not the name", "cp", "there is no device cp (the devices are: cpu and cuda)" },
     { "an unknown instruction set is refused", "cpu:mmx",
-      "there is no device cpu:mmx (cpu:baseline, cpu:avx2, cpu:avx512, cpu:bf16, cpu:queued, cpu:queued,mpi, "
-      "cpu:queued,graphs and cpu:link=2GB/s are)" },
+      "there is no device cpu:mmx (cpu:baseline, cpu:avx2, cpu:avx512, cpu:bf16, cpu:fp16, cpu:queued, "
+      "cpu:queued,mpi, cpu:queued,graphs and cpu:link=2GB/s are)" },
     { "an empty word is refused", "cpu:queued,", "there is no device cpu: (cpu:baseline, cpu:avx2, cpu:avx512, "
-      "cpu:bf16, cpu:queued, cpu:queued,mpi, cpu:queued,graphs and cpu:link=2GB/s are)" },
+      "cpu:bf16, cpu:fp16, cpu:queued, cpu:queued,mpi, cpu:queued,graphs and cpu:link=2GB/s are)" },
+    { "two precisions are refused", "cpu:bf16,fp16", "there is no device cpu:bf16,fp16 (a device has one of bf16 and "
+      "fp16)" },
     { "a link without a rate is refused", "cpu:queued,link=2GB", "there is no device cpu:link=2GB (behind \"link=\" "
       "stands the rate to and from its host, such as cpu:link=2GB/s)" },
 };
@@ -316,6 +318,8 @@ int main(void)
         TEST_ROW(a_bad_name_is_refused, &name_rows[1]),
         TEST_ROW(a_bad_name_is_refused, &name_rows[2]),
         TEST_ROW(a_bad_name_is_refused, &name_rows[3]),
+        TEST_ROW(a_bad_name_is_refused, &name_rows[4]),
+        TEST_ROW(a_bad_name_is_refused, &name_rows[5]),
         cmocka_unit_test(memory_counts_itself),
         cmocka_unit_test(memory_nobody_has_is_an_error),
         cmocka_unit_test(bytes_go_up_across_and_down),

@@ -21,7 +21,7 @@ static struct state make(struct rig *rig, size_t count, bool in_place)
         s.second_before[i] = s.span.second[i] = fabsf(s.span.second[i]);  // a mean of squares
     s.full = rig_numbers(rig, count, 1);
     s.next = rig_output(rig, count);
-    if (device_precision(rig->device) == PRECISION_BF16) {
+    if (device_precision(rig->device) != PRECISION_FP32) {
         s.span.master = rig_output(rig, count);
         for (size_t i = 0; i < count; i++)
             s.span.master[i] = s.full[i] += 1e-4f * (float)random_unit(&rig->seed);

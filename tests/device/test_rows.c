@@ -28,9 +28,9 @@ static void check_softmax_ends(struct rig *rig, uint64_t trial)
     float *in = rig_numbers(rig, 4 * 37, 1), *out = rig_output(rig, 4 * 37);
     in[5] = NAN;              // row 0: not a number anywhere
     in[37 + 20] = -INFINITY;  // row 1: that one is never chosen
-    in[74 + 3] = 3e38f;       // row 2: that one always is
+    in[74 + 3] = rig_large();       // row 2: that one always is
     for (size_t c = 0; c < 37; c++)
-        in[111 + c] = c < 36 ? -3e38f : -2.9e38f;  // row 3: only differences count
+        in[111 + c] = c < 36 ? -rig_large() : -0.97f * rig_large();  // row 3: only differences count
     kernel_softmax(rig->queue, rig_values(rig, out), rig_values(rig, in), 4, 37);
     rig_settle(rig);
     for (size_t c = 0; c < 37; c++) {

@@ -19,7 +19,7 @@
 
 #include "common/clock.h"
 #include "common/random.h"
-#include "device/device.h"
+#include "device/half.h"
 
 struct values;
 
@@ -30,7 +30,7 @@ enum number { VALUES, FLOATS, DOUBLES, BYTES };
 struct buffer {
     const char *name; // of an output; NULL of what is not compared
     enum number number;
-    bool is_half;     // values of bfloat16
+    enum precision precision;  // of values
     size_t count, bytes;
     unsigned char *device, *host;
 };
@@ -39,7 +39,7 @@ struct trial {
     struct device *device;
     struct queue *queue;
     enum precision precision;
-    bool rounds; // inputs are what bfloat16 has, also on the cpu
+    enum precision rounds; // inputs are what this has, also on the cpu
     uint64_t seed;
     float poison;
     size_t rows, columns;
@@ -48,29 +48,13 @@ struct trial {
     struct error error;
 };
 
-static inline uint16_t half_of(float x)
-{
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    if (x != x)
-        return (uint16_t)(bits >> 16 | 0x40);
-    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
-static inline float float_of(uint16_t half)
-{
-    const uint32_t bits = (uint32_t)half << 16;
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
 // --- buffers -------------------------------------------------------------------------
 
 static inline void buffer_set(struct buffer *buffer, size_t i, float x)
 {
-    const uint16_t half = half_of(x);
-    if (buffer->is_half)
+    const bool is_half = buffer->number == VALUES && buffer->precision != PRECISION_FP32;
+    const uint16_t half = half_round(buffer->precision, x);
+    if (is_half)
         memcpy(buffer->host + 2 * i, &half, 2);
     else if (buffer->number == DOUBLES)
         memcpy(buffer->host + 8 * i, &(double){ (double)x }, 8);
@@ -83,15 +67,11 @@ static inline void buffer_set(struct buffer *buffer, size_t i, float x)
 static inline double buffer_number(const struct buffer *buffer, size_t i)
 {
     double wide;
-    float full;
-    uint16_t half;
     if (buffer->number == BYTES)
         return buffer->host[i];
     if (buffer->number == DOUBLES)
         return memcpy(&wide, buffer->host + 8 * i, 8), wide;
-    if (buffer->is_half)
-        return memcpy(&half, buffer->host + 2 * i, 2), (double)float_of(half);
-    return memcpy(&full, buffer->host + 4 * i, 4), (double)full;
+    return (double)number_of(buffer->host, buffer->number == VALUES ? buffer->precision : PRECISION_FP32, i);
 }
 
 static inline bool buffer_is_same(const struct buffer *a, const struct buffer *b)
@@ -107,9 +87,9 @@ static inline struct buffer *trial_buffer(struct trial *trial, enum number numbe
         exit(2);
     }
     struct buffer *buffer = &trial->buffer[trial->buffer_count++];
-    const bool is_half = number == VALUES && trial->precision == PRECISION_BF16;
+    const bool is_half = number == VALUES && trial->precision != PRECISION_FP32;
     const size_t bytes = count * (number == BYTES ? 1 : number == DOUBLES ? 8 : is_half ? 2 : 4);
-    *buffer = (struct buffer){ .name = name, .number = number, .is_half = is_half, .count = count, .bytes = bytes };
+    *buffer = (struct buffer){ .name = name, .number = number, .precision = trial->precision, .count = count, .bytes = bytes };
     buffer->host = malloc(bytes + GUARD_BYTES);
     buffer->device = device_allocate(trial->device, bytes + GUARD_BYTES, &trial->error);
     if (!buffer->host || !buffer->device) {
@@ -134,7 +114,8 @@ static inline void trial_draw(struct trial *trial, struct buffer *buffer, size_t
 {
     for (size_t i = first; i < first + count; i++) {
         const float x = (float)(middle + (2 * random_unit(&trial->seed) - 1) * spread);
-        buffer_set(buffer, i, trial->rounds && buffer->number == VALUES ? float_of(half_of(x)) : x);
+        buffer_set(buffer, i, buffer->number == VALUES && trial->rounds != PRECISION_FP32
+                                ? half_widen(trial->rounds, half_round(trial->rounds, x)) : x);
     }
 }
 
@@ -238,7 +219,7 @@ static inline int trial_main(const char *program, trial_comparison *comparison, 
     struct queue *queue = of_cpu ? queue_create(device, &error) : NULL;
     int code = 3;
     if (queue) {
-        const bool rounds = device_precision(device) == PRECISION_BF16;
+        const enum precision rounds = device_precision(device);
         struct trial trials[3] = { { .device = cpu, .queue = of_cpu, .poison = -1e30f },
                                    { .device = device, .queue = queue, .poison = NAN },
                                    { .device = device, .queue = queue, .poison = -1e30f } };
@@ -247,7 +228,7 @@ static inline int trial_main(const char *program, trial_comparison *comparison, 
             trials[t].rounds = rounds;
         }
         printf("%s (%s) against cpu, seed %llu\n", arguments[1], device_description(device), (unsigned long long)seed);
-        code = comparison(trials, seed, rounds ? 1e-2 : strstr(arguments[1], "tf32") ? tf32_bound : 1e-5, small);
+        code = comparison(trials, seed, rounds != PRECISION_FP32 ? 1e-2 : strstr(arguments[1], "tf32") ? tf32_bound : 1e-5, small);
     } else {
         fprintf(stderr, "%s: %s\n", program, error.text);
     }

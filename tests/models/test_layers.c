@@ -298,6 +298,7 @@ static void gradients_equal_finite_differences_in_double(void **state)
     row_now = *state;
     rig_try("cpu", check_gradients, 4);
     rig_try("cpu:bf16", check_gradients, 4);
+    rig_try("cpu:fp16", check_gradients, 4);
 }
 
 // --- B is I and then W -----------------------------------------------------------------
@@ -477,6 +478,7 @@ static void parts_make_up_the_whole(void **state)
         return;  // each part drops its own
     rig_try("cpu", check_parts, 4);
     rig_try("cpu:bf16", check_parts, 4);
+    rig_try("cpu:fp16", check_parts, 4);
 }
 
 static void parts_find_room_in_their_share(void **state)

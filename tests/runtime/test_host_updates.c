@@ -67,7 +67,8 @@ static void make_updates(struct device *device, const struct optimizer *optimize
 static void they_are_those_of_the_device(void **state)
 {
     (void)state;
-    static const char *const names[] = { "cpu", "cpu:queued", "cpu:baseline,queued", "cpu:bf16,queued" };
+    static const char *const names[] = { "cpu", "cpu:queued", "cpu:baseline,queued", "cpu:bf16,queued",
+                                         "cpu:fp16,queued" };
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         struct error error = { 0 };
         struct device *device = device_open(names[i], &error);
@@ -75,7 +76,7 @@ static void they_are_those_of_the_device(void **state)
         for (enum optimizer_kind kind = OPTIMIZER_SGD; optimizer_names[kind]; kind++) {
             struct optimizer optimizer = optimizer_default(kind);
             char here[4 * COUNT] = { 0 }, there[4 * COUNT] = { 0 };
-            if (optimizer_keeps_blocks(kind) || optimizer_is_master(kind) != (device_precision(device) == PRECISION_BF16))
+            if (optimizer_keeps_blocks(kind) || optimizer_is_master(kind) != (device_precision(device) != PRECISION_FP32))
                 continue;
             optimizer.decay = 0.1f;
             optimizer.rate = 0.05f;

@@ -309,7 +309,7 @@ static struct bad_row unrunnable_rows[] = {
       "the plan's optimizer is adam, and training in bf16 takes weights in fp32 beside those in bf16: plan with"
       " adamw-master" },
     { "a run in fp32 with weights in bf16", { .optimizer = OPTIMIZER_SGD_MASTER }, "fp32", NULL, true,
-      "the plan's optimizer is sgd-master, for weights in bf16, and the device computes in fp32: name a device such as"
+      "the plan's optimizer is sgd-master, for weights in bf16 or fp16, and the device computes in fp32: name a device such as"
       " cpu:bf16, or plan without -master" },
 };
 

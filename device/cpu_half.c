@@ -1,49 +1,41 @@
-// The kernels of "cpu:bf16", the slow and right twin of bfloat16: each widens what it
+// The kernels of "cpu:bf16" and "cpu:fp16", the slow and right twins of numbers of 16 bits (half.h): each widens what it
 // reads to floats, calls the plain kernel, and rounds what that wrote, to nearest even.
 //
-//     bfloat16   a ----> float ---> kernel ---> float ----> out   bfloat16
-//                 exact                          one rounding
+//     16 bits   a ----> float ---> kernel ---> float ----> out   16 bits
+//                exact                          one rounding
 //
 // Floats that a kernel reads or adds to are given to the plain kernel as they are.
 #include <stdlib.h>
 #include <string.h>
 
 #include "device/cpu.h"
+#include "device/half.h"
 
 static const struct kernel_functions *plain(const struct queue *queue)
 {
     return ((const struct cpu *)queue->device->own)->float_kernels;
 }
 
-static float widened(uint16_t bits)
-{
-    const uint32_t wide = (uint32_t)bits << 16;
-    float x;
-    memcpy(&x, &wide, sizeof x);
-    return x;
-}
-
-static uint16_t rounded(float x)
-{
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    if (x != x)
-        return (uint16_t)(bits >> 16 | 0x40);  // still not a number where only low bits said so
-    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
-static void widen(float *out, const struct values *in, size_t count)
+static void widen(const struct queue *queue, float *out, const struct values *in, size_t count)
 {
     const uint16_t *from = (const uint16_t *)in;
-    for (size_t i = 0; i < count; i++)
-        out[i] = widened(from[i]);
+    if (queue->device->precision == PRECISION_FP16)
+        for (size_t i = 0; i < count; i++)
+            out[i] = half_widen_fp16(from[i]);
+    else
+        for (size_t i = 0; i < count; i++)
+            out[i] = half_widen_bf16(from[i]);
 }
 
-static void narrow(struct values *out, const float *in, size_t count)
+static void narrow(const struct queue *queue, struct values *out, const float *in, size_t count)
 {
     uint16_t *to = (uint16_t *)out;
-    for (size_t i = 0; i < count; i++)
-        to[i] = rounded(in[i]);
+    if (queue->device->precision == PRECISION_FP16)
+        for (size_t i = 0; i < count; i++)
+            to[i] = half_round_fp16(in[i]);
+    else
+        for (size_t i = 0; i < count; i++)
+            to[i] = half_round_bf16(in[i]);
 }
 
 // --- a call ------------------------------------------------------------------------
@@ -64,7 +56,7 @@ static float *add_piece(struct call *call, struct values *out, size_t rows, size
 {
     float *floats = malloc(rows * columns * sizeof(float) + 1);
     if (!floats) {
-        queue_fail(call->queue, "there is no memory for the floats of a bfloat16 kernel");
+        queue_fail(call->queue, "there is no memory for the floats of a kernel of 16-bit numbers");
         return NULL;
     }
     call->piece[call->count].floats = floats;
@@ -79,7 +71,7 @@ static const struct values *input(struct call *call, const struct values *in, si
 {
     float *floats = in ? add_piece(call, NULL, 1, count, count) : NULL;
     if (floats)
-        widen(floats, in, count);
+        widen(call->queue, floats, in, count);
     return (const struct values *)floats;
 }
 
@@ -98,7 +90,7 @@ static struct values *added_to(struct call *call, struct values *out, size_t cou
 {
     float *floats = add_piece(call, out, 1, count, count);
     if (floats)
-        widen(floats, out, count);
+        widen(call->queue, floats, out, count);
     return (struct values *)floats;
 }
 
@@ -113,9 +105,10 @@ static struct values *added_to(struct call *call, struct values *out, size_t cou
 static void call_end(struct call *call)
 {
     const bool good = queue_is_well(call->queue);
+    const enum precision precision = call->queue->device->precision;
     for (size_t i = 0; i < call->count; i++) {
         for (size_t row = 0; good && call->piece[i].out && row < call->piece[i].rows; row++)
-            narrow(values_at(call->piece[i].out, PRECISION_BF16, row * call->piece[i].stride),
+            narrow(call->queue, values_at(call->piece[i].out, precision, row * call->piece[i].stride),
                    call->piece[i].floats + row * call->piece[i].columns, call->piece[i].columns);
         free(call->piece[i].floats);
     }
@@ -129,7 +122,7 @@ static size_t reach(size_t rows, size_t columns, size_t stride)
     return rows > 0 ? (rows - 1) * stride + columns : 0;
 }
 
-static void bf16_matmul(struct queue *queue, const struct matmul *matmul)
+static void halves_matmul(struct queue *queue, const struct matmul *matmul)
 {
     struct call call = { .queue = queue };
     struct matmul x = *matmul;
@@ -143,14 +136,14 @@ static void bf16_matmul(struct queue *queue, const struct matmul *matmul)
     CALL(&call, matmul, &x);
 }
 
-static void bf16_fill(struct queue *queue, struct values *out, float value, size_t count)
+static void halves_fill(struct queue *queue, struct values *out, float value, size_t count)
 {
     struct call call = { .queue = queue };
     struct values *to = output(&call, out, count);
     CALL(&call, fill, to, value, count);
 }
 
-static void bf16_fill_normal(struct queue *queue, struct values *out, float deviation, uint64_t key, uint64_t first,
+static void halves_fill_normal(struct queue *queue, struct values *out, float deviation, uint64_t key, uint64_t first,
                              size_t count)
 {
     struct call call = { .queue = queue };
@@ -158,7 +151,7 @@ static void bf16_fill_normal(struct queue *queue, struct values *out, float devi
     CALL(&call, fill_normal, to, deviation, key, first, count);
 }
 
-static void bf16_add(struct queue *queue, struct values *out, const struct values *a, const struct values *b,
+static void halves_add(struct queue *queue, struct values *out, const struct values *a, const struct values *b,
                      size_t count)
 {
     struct call call = { .queue = queue };
@@ -167,29 +160,27 @@ static void bf16_add(struct queue *queue, struct values *out, const struct value
     CALL(&call, add, to, left, right, count);
 }
 
-static void bf16_scale(struct queue *queue, float *out, const float *in, float factor, size_t count)
+static void halves_scale(struct queue *queue, float *out, const float *in, float factor, size_t count)
 {
     plain(queue)->scale(queue, out, in, factor, count);
 }
 
-static void bf16_add_floats(struct queue *queue, float *out, const float *a, const float *b, size_t count)
+static void halves_add_floats(struct queue *queue, float *out, const float *a, const float *b, size_t count)
 {
     plain(queue)->add_floats(queue, out, a, b, count);
 }
 
-static void bf16_widen(struct queue *queue, float *out, const struct values *in, size_t count)
+static void halves_widen(struct queue *queue, float *out, const struct values *in, size_t count)
 {
-    (void)queue;
-    widen(out, in, count);
+    widen(queue, out, in, count);
 }
 
-static void bf16_narrow(struct queue *queue, struct values *out, const float *in, size_t count)
+static void halves_narrow(struct queue *queue, struct values *out, const float *in, size_t count)
 {
-    (void)queue;
-    narrow(out, in, count);
+    narrow(queue, out, in, count);
 }
 
-static void bf16_dropout(struct queue *queue, struct values *out, const struct values *in, size_t count,
+static void halves_dropout(struct queue *queue, struct values *out, const struct values *in, size_t count,
                          struct dropout dropout)
 {
     struct call call = { .queue = queue };
@@ -198,7 +189,7 @@ static void bf16_dropout(struct queue *queue, struct values *out, const struct v
     CALL(&call, dropout, to, from, count, dropout);
 }
 
-static void bf16_relu(struct queue *queue, struct values *out, uint8_t *passed, const struct values *in, size_t count)
+static void halves_relu(struct queue *queue, struct values *out, uint8_t *passed, const struct values *in, size_t count)
 {
     struct call call = { .queue = queue };
     const struct values *from = input(&call, in, count);
@@ -206,7 +197,7 @@ static void bf16_relu(struct queue *queue, struct values *out, uint8_t *passed, 
     CALL(&call, relu, to, passed, from, count);
 }
 
-static void bf16_relu_backward(struct queue *queue, struct values *in_gradient, const struct values *out_gradient,
+static void halves_relu_backward(struct queue *queue, struct values *in_gradient, const struct values *out_gradient,
                                const uint8_t *passed, size_t count)
 {
     struct call call = { .queue = queue };
@@ -215,7 +206,7 @@ static void bf16_relu_backward(struct queue *queue, struct values *in_gradient, 
     CALL(&call, relu_backward, to, from, passed, count);
 }
 
-static void bf16_gelu(struct queue *queue, struct values *out, const struct values *in, size_t count)
+static void halves_gelu(struct queue *queue, struct values *out, const struct values *in, size_t count)
 {
     struct call call = { .queue = queue };
     const struct values *from = input(&call, in, count);
@@ -223,7 +214,7 @@ static void bf16_gelu(struct queue *queue, struct values *out, const struct valu
     CALL(&call, gelu, to, from, count);
 }
 
-static void bf16_gelu_backward(struct queue *queue, struct values *in_gradient, struct values *out,
+static void halves_gelu_backward(struct queue *queue, struct values *in_gradient, struct values *out,
                                const struct values *out_gradient, const struct values *in, size_t count)
 {
     struct call call = { .queue = queue };
@@ -234,7 +225,7 @@ static void bf16_gelu_backward(struct queue *queue, struct values *in_gradient, 
 
 // --- rows and columns ------------------------------------------------------------------
 
-static void bf16_add_branch(struct queue *queue, struct values *out, const struct values *trunk,
+static void halves_add_branch(struct queue *queue, struct values *out, const struct values *trunk,
                             const struct values *branch, const struct values *bias, size_t rows, size_t columns,
                             struct dropout dropout)
 {
@@ -245,14 +236,14 @@ static void bf16_add_branch(struct queue *queue, struct values *out, const struc
     CALL(&call, add_branch, to, along, from, biases, rows, columns, dropout);
 }
 
-static void bf16_sum_columns(struct queue *queue, float *sums, const struct values *in, size_t rows, size_t columns)
+static void halves_sum_columns(struct queue *queue, float *sums, const struct values *in, size_t rows, size_t columns)
 {
     struct call call = { .queue = queue };
     const struct values *from = input(&call, in, rows * columns);
     CALL(&call, sum_columns, sums, from, rows, columns);
 }
 
-static void bf16_softmax(struct queue *queue, struct values *out, const struct values *in, size_t rows, size_t columns)
+static void halves_softmax(struct queue *queue, struct values *out, const struct values *in, size_t rows, size_t columns)
 {
     struct call call = { .queue = queue };
     const struct values *from = input(&call, in, rows * columns);
@@ -269,7 +260,7 @@ static struct layer_norm norm_of(struct call *call, const struct layer_norm *nor
     return own;
 }
 
-static void bf16_layer_norm(struct queue *queue, const struct layer_norm *norm, struct values *out, float *mean,
+static void halves_layer_norm(struct queue *queue, const struct layer_norm *norm, struct values *out, float *mean,
                             float *rstd)
 {
     struct call call = { .queue = queue };
@@ -278,7 +269,7 @@ static void bf16_layer_norm(struct queue *queue, const struct layer_norm *norm, 
     CALL(&call, layer_norm, &own, to, mean, rstd);
 }
 
-static void bf16_layer_norm_again(struct queue *queue, const struct layer_norm *norm, struct values *out,
+static void halves_layer_norm_again(struct queue *queue, const struct layer_norm *norm, struct values *out,
                                   const float *mean, const float *rstd)
 {
     struct call call = { .queue = queue };
@@ -287,7 +278,7 @@ static void bf16_layer_norm_again(struct queue *queue, const struct layer_norm *
     CALL(&call, layer_norm_again, &own, to, mean, rstd);
 }
 
-static void bf16_layer_norm_backward_input(struct queue *queue, const struct layer_norm *norm,
+static void halves_layer_norm_backward_input(struct queue *queue, const struct layer_norm *norm,
                                            struct values *in_gradient, const struct values *out_gradient,
                                            const struct values *add, const float *mean, const float *rstd)
 {
@@ -299,7 +290,7 @@ static void bf16_layer_norm_backward_input(struct queue *queue, const struct lay
     CALL(&call, layer_norm_backward_input, &own, to, gradient, past, mean, rstd);
 }
 
-static void bf16_layer_norm_backward_weight(struct queue *queue, const struct layer_norm *norm, float *gain_gradient,
+static void halves_layer_norm_backward_weight(struct queue *queue, const struct layer_norm *norm, float *gain_gradient,
                                             float *offset_gradient, const struct values *out_gradient,
                                             const float *mean, const float *rstd)
 {
@@ -311,7 +302,7 @@ static void bf16_layer_norm_backward_weight(struct queue *queue, const struct la
 
 // --- words, attention, loss --------------------------------------------------------------
 
-static void bf16_embedding(struct queue *queue, const struct embedding *embedding, struct values *out,
+static void halves_embedding(struct queue *queue, const struct embedding *embedding, struct values *out,
                            const struct values *words, const struct values *positions)
 {
     struct call call = { .queue = queue };
@@ -322,7 +313,7 @@ static void bf16_embedding(struct queue *queue, const struct embedding *embeddin
     CALL(&call, embedding, embedding, to, all, places);
 }
 
-static void bf16_embedding_backward(struct queue *queue, const struct embedding *embedding, float *words_gradient,
+static void halves_embedding_backward(struct queue *queue, const struct embedding *embedding, float *words_gradient,
                                     float *positions_gradient, const struct values *out_gradient)
 {
     struct call call = { .queue = queue };
@@ -341,7 +332,7 @@ static size_t attention_whole_count(const struct attention *attention)
     return attention->batch * attention_whole(attention) * attention->heads * attention->size;
 }
 
-static void bf16_attention(struct queue *queue, const struct attention *attention, struct values *out, float *log_sums,
+static void halves_attention(struct queue *queue, const struct attention *attention, struct values *out, float *log_sums,
                            const struct values *qkv, void *workspace)
 {
     struct call call = { .queue = queue };
@@ -350,7 +341,7 @@ static void bf16_attention(struct queue *queue, const struct attention *attentio
     CALL(&call, attention, attention, to, log_sums, from, workspace);
 }
 
-static void bf16_attention_backward(struct queue *queue, const struct attention *attention,
+static void halves_attention_backward(struct queue *queue, const struct attention *attention,
                                     struct values *qkv_gradient, const struct values *out_gradient,
                                     const struct values *out, const float *log_sums, const struct values *qkv,
                                     void *workspace)
@@ -372,14 +363,14 @@ static struct cross_entropy loss_of(struct call *call, const struct cross_entrop
     return own;
 }
 
-static void bf16_cross_entropy(struct queue *queue, const struct cross_entropy *loss, float *sum, float *log_sums)
+static void halves_cross_entropy(struct queue *queue, const struct cross_entropy *loss, float *sum, float *log_sums)
 {
     struct call call = { .queue = queue };
     const struct cross_entropy own = loss_of(&call, loss);
     CALL(&call, cross_entropy, &own, sum, log_sums);
 }
 
-static void bf16_cross_entropy_part(struct queue *queue, const struct cross_entropy *loss, float *log_sums,
+static void halves_cross_entropy_part(struct queue *queue, const struct cross_entropy *loss, float *log_sums,
                                     float *target_logits)
 {
     struct call call = { .queue = queue };
@@ -387,14 +378,14 @@ static void bf16_cross_entropy_part(struct queue *queue, const struct cross_entr
     CALL(&call, cross_entropy_part, &own, log_sums, target_logits);
 }
 
-static void bf16_cross_entropy_join(struct queue *queue, const struct cross_entropy_parts *parts, float *sum,
+static void halves_cross_entropy_join(struct queue *queue, const struct cross_entropy_parts *parts, float *sum,
                                     float *log_sums)
 {
     struct call call = { .queue = queue };
     CALL(&call, cross_entropy_join, parts, sum, log_sums);
 }
 
-static void bf16_cross_entropy_backward(struct queue *queue, const struct cross_entropy *loss,
+static void halves_cross_entropy_backward(struct queue *queue, const struct cross_entropy *loss,
                                         struct values *logits_gradient, const float *log_sums)
 {
     struct call call = { .queue = queue };
@@ -414,77 +405,77 @@ static struct optimizer_span span_of_master(const struct optimizer_span *span)
     return own;
 }
 
-static void bf16_adamw(struct queue *queue, const struct adamw *adamw, const struct optimizer_span *span)
+static void halves_adamw(struct queue *queue, const struct adamw *adamw, const struct optimizer_span *span)
 {
     const struct optimizer_span own = span_of_master(span);
     plain(queue)->adamw(queue, adamw, &own);
-    narrow(span->next, span->master, span->count);
+    narrow(queue, span->next, span->master, span->count);
 }
 
-static void bf16_sgd(struct queue *queue, const struct sgd *sgd, const struct optimizer_span *span)
+static void halves_sgd(struct queue *queue, const struct sgd *sgd, const struct optimizer_span *span)
 {
     const struct optimizer_span own = span_of_master(span);
     plain(queue)->sgd(queue, sgd, &own);
-    narrow(span->next, span->master, span->count);
+    narrow(queue, span->next, span->master, span->count);
 }
 
-static void bf16_lars(struct queue *queue, const struct lars *lars, const struct optimizer_span *span)
+static void halves_lars(struct queue *queue, const struct lars *lars, const struct optimizer_span *span)
 {
     const struct optimizer_span own = span_of_master(span);
     plain(queue)->lars(queue, lars, &own);
-    narrow(span->next, span->master, span->count);
+    narrow(queue, span->next, span->master, span->count);
 }
 
-static void bf16_lamb(struct queue *queue, const struct lamb *lamb, const struct optimizer_span *span)
+static void halves_lamb(struct queue *queue, const struct lamb *lamb, const struct optimizer_span *span)
 {
     const struct optimizer_span own = span_of_master(span);
     plain(queue)->lamb(queue, lamb, &own);
-    narrow(span->next, span->master, span->count);
+    narrow(queue, span->next, span->master, span->count);
 }
 
-static void bf16_norm(struct queue *queue, float *norm, const float *in, size_t count)
+static void halves_norm(struct queue *queue, float *norm, const float *in, size_t count)
 {
     plain(queue)->norm(queue, norm, in, count);
 }
 
-static void bf16_clip(struct queue *queue, const struct clip *clip, float *gradients, size_t count)
+static void halves_clip(struct queue *queue, const struct clip *clip, float *gradients, size_t count)
 {
     plain(queue)->clip(queue, clip, gradients, count);
 }
 
-const struct kernel_functions cpu_bf16_kernels = {
-    .matmul = bf16_matmul,
-    .fill = bf16_fill,
-    .fill_normal = bf16_fill_normal,
-    .add = bf16_add,
-    .scale = bf16_scale,
-    .add_floats = bf16_add_floats,
-    .widen = bf16_widen,
-    .narrow = bf16_narrow,
-    .dropout = bf16_dropout,
-    .relu = bf16_relu,
-    .relu_backward = bf16_relu_backward,
-    .add_branch = bf16_add_branch,
-    .sum_columns = bf16_sum_columns,
-    .gelu = bf16_gelu,
-    .gelu_backward = bf16_gelu_backward,
-    .softmax = bf16_softmax,
-    .layer_norm = bf16_layer_norm,
-    .layer_norm_again = bf16_layer_norm_again,
-    .layer_norm_backward_input = bf16_layer_norm_backward_input,
-    .layer_norm_backward_weight = bf16_layer_norm_backward_weight,
-    .embedding = bf16_embedding,
-    .embedding_backward = bf16_embedding_backward,
-    .attention = bf16_attention,
-    .attention_backward = bf16_attention_backward,
-    .cross_entropy = bf16_cross_entropy,
-    .cross_entropy_part = bf16_cross_entropy_part,
-    .cross_entropy_join = bf16_cross_entropy_join,
-    .cross_entropy_backward = bf16_cross_entropy_backward,
-    .adamw = bf16_adamw,
-    .sgd = bf16_sgd,
-    .lars = bf16_lars,
-    .lamb = bf16_lamb,
-    .norm = bf16_norm,
-    .clip = bf16_clip,
+const struct kernel_functions cpu_half_kernels = {
+    .matmul = halves_matmul,
+    .fill = halves_fill,
+    .fill_normal = halves_fill_normal,
+    .add = halves_add,
+    .scale = halves_scale,
+    .add_floats = halves_add_floats,
+    .widen = halves_widen,
+    .narrow = halves_narrow,
+    .dropout = halves_dropout,
+    .relu = halves_relu,
+    .relu_backward = halves_relu_backward,
+    .add_branch = halves_add_branch,
+    .sum_columns = halves_sum_columns,
+    .gelu = halves_gelu,
+    .gelu_backward = halves_gelu_backward,
+    .softmax = halves_softmax,
+    .layer_norm = halves_layer_norm,
+    .layer_norm_again = halves_layer_norm_again,
+    .layer_norm_backward_input = halves_layer_norm_backward_input,
+    .layer_norm_backward_weight = halves_layer_norm_backward_weight,
+    .embedding = halves_embedding,
+    .embedding_backward = halves_embedding_backward,
+    .attention = halves_attention,
+    .attention_backward = halves_attention_backward,
+    .cross_entropy = halves_cross_entropy,
+    .cross_entropy_part = halves_cross_entropy_part,
+    .cross_entropy_join = halves_cross_entropy_join,
+    .cross_entropy_backward = halves_cross_entropy_backward,
+    .adamw = halves_adamw,
+    .sgd = halves_sgd,
+    .lars = halves_lars,
+    .lamb = halves_lamb,
+    .norm = halves_norm,
+    .clip = halves_clip,
 };
