@@ -153,3 +153,10 @@ error_t shared_option(int key, char *argument, struct shared_options *options, s
     }
     return 0;
 }
+
+struct loss_scaling option_loss_scale(const char *argument, struct argp_state *state)
+{
+    uint32_t numbers[2] = { 0 };
+    option_counts(argument, "--loss-scale", 1, UINT32_C(1) << 31, numbers, 2, state);
+    return (struct loss_scaling){ .scale = (float)numbers[0], .interval = numbers[1] };
+}

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "partitioner/plan/plan.h"
+#include "runtime/loss_scaling.h"
 
 struct shared_options {
     uint64_t ranks;          // 0: not given, as everywhere below
@@ -41,6 +42,7 @@ enum {
     KEY_PAD_VOCABULARY,
     KEY_CLIP,
     KEY_BATCH,
+    KEY_LOSS_SCALE,
     KEY_SUBJECT,        // where those of subject.h begin
     KEY_PICTURE = 0x180,  // where those of pictures.h begin
     KEY_HOLDING = 0x1c0,  // where those of holding_options.h begin
@@ -61,6 +63,9 @@ enum {
 #define OPTION_VERBOSE { "verbose", KEY_VERBOSE, 0, 0, "Say what is set for the device's libraries", 0 }
 #define OPTION_CLIP { "clip", KEY_CLIP, "NORM", 0, "The most that the norm of all gradients may be (as it comes)", 0 }
 #define OPTION_BATCH { "batch", KEY_BATCH, "N", 0, "Samples of an iteration (all there is room for)", 0 }
+#define OPTION_LOSS_SCALE \
+    { "loss-scale", KEY_LOSS_SCALE, "S,N", 0, \
+      "In fp16: gradients are scaled by S, halved when they overflow, doubled after N steps (65536,2000)", 0 }
 // Of commands that name a model and no plan; see model_spec_named().
 #define OPTION_PAD_VOCABULARY \
     { "pad-vocabulary", KEY_PAD_VOCABULARY, 0, 0, "Room for a multiple of 128 words: MODEL,padded", 0 }
@@ -99,5 +104,8 @@ uint64_t option_count(const char *argument, const char *name, uint64_t least, ui
 // Such numbers with commas between them, in brackets or not: how many, at most `room`.
 size_t option_counts(const char *argument, const char *name, uint64_t least, uint64_t most, uint32_t *counts,
                      size_t room, struct argp_state *state);
+
+// What --loss-scale asks for.
+struct loss_scaling option_loss_scale(const char *argument, struct argp_state *state);
 
 #endif

@@ -31,6 +31,7 @@ struct given {
     const char *model, *plan, *data, *out, *device, *weights;
     uint64_t steps, seed, batch, flush_every, every;
     struct rates rates;
+    struct loss_scaling scaling;
     float clip;
     double beat;  // bits per byte below the order-1 model; NAN: not asked
     bool pin, verbose;
@@ -51,6 +52,7 @@ static const struct argp_option options[] = {
     { "rate", KEY_RATE, "R,...", 0, "Learning rate (0.003[,linear][,warm-up:N][,to:R])", 0 },
     OPTION_CLIP,
     OPTION_BATCH,
+    OPTION_LOSS_SCALE,
     { "flush-every", KEY_FLUSH, "N", 0, "Iterations between drains of an asynchronous schedule (16)", 0 },
     { "every", KEY_EVERY, "N", 0, "Print the first, the last and every N-th step (1)", 0 },
     { "beat", KEY_BEAT, "BITS", 0,
@@ -126,6 +128,9 @@ static error_t take_option(int key, char *argument, struct given *given, struct 
     case KEY_BATCH:
         given->batch = option_count(argument, "--batch", 1, UINT32_MAX, state);
         break;
+    case KEY_LOSS_SCALE:
+        given->scaling = option_loss_scale(argument, state);
+        break;
     case KEY_FLUSH:
         given->flush_every = option_count(argument, "--flush-every", 1, 10000, state);
         break;
@@ -198,11 +203,14 @@ static const struct argp argp = {
 static void tell(void *self, const struct train_step *step)
 {
     const struct given *given = self;
-    if (step->step != 1 && step->step != given->steps && step->step % given->every)
+    if (step->step != 1 && step->step != given->steps && step->step % given->every && !step->is_skipped)
         return;
-    printf("step %*u of %llu  loss %.4f (%.3f bits per byte)  %.1f k tokens/s  bubble %.1f %%  slowest stage %u\n",
+    printf("step %*u of %llu  loss %.4f (%.3f bits per byte)  %.1f k tokens/s  bubble %.1f %%  slowest stage %u",
            (int)(log10((double)given->steps) + 1), step->step, (unsigned long long)given->steps, step->loss,
            step->loss / log(2), step->bytes_per_second / 1000, 100 * step->bubble, step->slowest_stage);
+    if (step->is_skipped)
+        printf("  skipped: gradients overflowed, and are scaled by %.9g from here", (double)step->loss_scale);
+    printf("\n");
     fflush(stdout);
 }
 
@@ -287,6 +295,9 @@ static void print(const struct train_result *result, struct text *text)
     const struct text_chart chart = picture_chart(&(struct picture_options){ 0 }, NULL);
     text_add(text, "\n");
     held_text_say(result->held_bits, result->order0_bits, result->order1_bits, text);
+    if (result->skipped_steps > 0)
+        text_add(text, "%llu of %llu steps were skipped, by all stages, since gradients had overflowed in fp16\n",
+                 (unsigned long long)result->skipped_steps, (unsigned long long)result->steps);
     text_add(text, "\npredicted\n");
     timeline_draw_text(&result->predicted_timeline, &chart, text);
     text_add(text, "\nmeasured\n");
@@ -421,6 +432,7 @@ static bool train(void *self, const struct run_place *place, bool speaks, struct
         .rates = given->rates,
         .clip = given->clip,
         .batch = given->batch,
+        .scaling = given->scaling,
         .flush_every = (uint32_t)given->flush_every,
         .pin = given->pin,
         .place = *place,
@@ -508,11 +520,11 @@ static int run(int count, char **arguments)
     enum elastic_part part = ELASTIC_RANK;
     good = good && (!given.elastic || become_rank(&given, &plan, path, &part, &error));
     struct task task = { &given, plan, model };
-    enum { AGREED = 9 };
+    enum { AGREED = 10 };
     struct agreed agreed[AGREED] = { { .what = "--rate" }, { .what = "--flush-every" }, { .what = "--checkpoints" },
                                      { .what = "--save-every" }, { .what = "--keep" }, { .what = "--resume" },
                                      { .what = "--weights" }, { .what = "--clip" },
-                                     { .what = "--batch" } };
+                                     { .what = "--batch" }, { .what = "--loss-scale" } };
     rates_format(&given.rates, agreed[0].value);
     snprintf(agreed[1].value, AGREED_SIZE, "%llu", (unsigned long long)given.flush_every);
     snprintf(agreed[2].value, AGREED_SIZE, given.checkpoints.folder ? "a folder" : "none");
@@ -522,6 +534,7 @@ static int run(int count, char **arguments)
     snprintf(agreed[6].value, AGREED_SIZE, given.weights ? "a folder" : "none");
     rates_format_number(given.clip, agreed[7].value);
     snprintf(agreed[8].value, AGREED_SIZE, "%llu", (unsigned long long)given.batch);
+    snprintf(agreed[9].value, AGREED_SIZE, "%.9g,%u", (double)given.scaling.scale, given.scaling.interval);
     const struct ranks_request request = { .command = "train", .plan = plan, .device = given.device,
                                            .folder = given.out, .seed = given.seed, .steps = given.steps,
                                            .agreed = agreed, .agreed_count = AGREED,

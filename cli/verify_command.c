@@ -17,6 +17,7 @@ struct given {
     const char *plan, *device;
     uint64_t steps, seed, batch;
     float clip;
+    struct loss_scaling scaling;
     bool verbose;
 };
 
@@ -26,6 +27,7 @@ static const struct argp_option options[] = {
     OPTION_VERBOSE,
     OPTION_CLIP,
     OPTION_BATCH,
+    OPTION_LOSS_SCALE,
     { "seed", KEY_SEED, "N", 0, "Of weights, batches and dropout (1)", 0 },
     { 0 },
 };
@@ -45,6 +47,9 @@ static error_t take(int key, char *argument, struct argp_state *state)
         break;
     case KEY_BATCH:
         given->batch = option_count(argument, "--batch", 1, UINT32_MAX, state);
+        break;
+    case KEY_LOSS_SCALE:
+        given->scaling = option_loss_scale(argument, state);
         break;
     case KEY_DEVICE:
         given->device = argument;
@@ -85,6 +90,9 @@ static void print(const struct plan *plan, const struct model *model, const stru
              shown_cut(plan->model, SIZE_MAX, names[0], sizeof names[0]),
              shown_cut(plan->schedule, SIZE_MAX, names[1], sizeof names[1]), plan->stage_count, plan->micro_batches,
              (unsigned long long)model_parameter_count(model), result->steps, result->loss);
+    if (result->skipped > 0)
+        text_add(text, "%u of these were skipped, by all stages, since gradients had overflowed in fp16\n",
+                 result->skipped);
     if (result->equal) {
         text_add(text, "equal: pipeline and sequential run");
         if (result->splits > 1)
@@ -113,7 +121,7 @@ static bool verify(void *self, const struct run_place *place, bool speaks, struc
     struct verifying *verifying = self;
     const struct given *given = verifying->given;
     const struct verify_settings settings = { .steps = (uint32_t)given->steps, .seed = given->seed,
-                                              .clip = given->clip, .batch = given->batch };
+                                              .clip = given->clip, .batch = given->batch, .scaling = given->scaling };
     struct verification result;
     if (!verify_plan(verifying->plan, verifying->model, place, &settings, &result, error))
         return command_name_files(error, given->plan, NULL);
@@ -140,13 +148,14 @@ static int run(int count, char **arguments)
     struct model *model = belongs ? model_from_spec(plan->model, plan_precision(plan, given.device), &error) : NULL;
     if (belongs && !model)
         command_name_files(&error, given.plan, NULL);
-    struct agreed agreed[] = { { .what = "--clip" }, { .what = "--batch" } };
+    struct agreed agreed[] = { { .what = "--clip" }, { .what = "--batch" }, { .what = "--loss-scale" } };
     snprintf(agreed[0].value, AGREED_SIZE, "%a", (double)given.clip);
     snprintf(agreed[1].value, AGREED_SIZE, "%llu", (unsigned long long)given.batch);
+    snprintf(agreed[2].value, AGREED_SIZE, "%.9g,%u", (double)given.scaling.scale, given.scaling.interval);
     struct verifying verifying = { .given = &given, .plan = plan, .model = model };
     const struct ranks_request request = { .command = "verify", .plan = plan, .device = given.device,
                                            .seed = given.seed, .steps = given.steps, .verbose = given.verbose,
-                                           .agreed = agreed, .agreed_count = 2, .work = verify, .self = &verifying };
+                                           .agreed = agreed, .agreed_count = 3, .work = verify, .self = &verifying };
     struct ranks ranks = { 0 };
     const bool good = model && ranks_run(&ranks, &request, &error);
     const int code = ranks_part(&ranks, good ? atomic_load(&verifying.differs) : command_fail(&error));

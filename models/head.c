@@ -234,7 +234,9 @@ static void head_backward_input(const struct layer *layer, const struct layer_pa
 {
     const struct head_saved saved = head_saved(layer, &(struct walk){ pass->saved, 0 });
     const struct head_held held = head_held(layer, &(struct walk){ pass->held, 0 });
-    const struct cross_entropy loss = head_loss(layer, pass, &saved);
+    struct cross_entropy loss = head_loss(layer, pass, &saved);
+    if (pass->gradient_scale > 0)
+        loss.scale *= pass->gradient_scale;
     kernel_cross_entropy_backward(pass->queue, &loss, held.logits_gradient, saved.log_sums);
     multiply_words_back(layer, pass, &held, words_of(layer, pass));
 }

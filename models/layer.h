@@ -139,6 +139,7 @@ struct layer_pass {
     const int32_t *tokens;   // device; F of an embedding; those of the part
     const int32_t *targets;  // device; F of a head
     float loss_scale;        // head: one over the number of samples of the whole step
+    float gradient_scale;    // head: what its gradients are multiplied by besides, in fp16; 0: nothing
     float *loss;             // host; F of a head: the micro-batch's share of the loss, once the queue is
                              // done. NULL: not wanted
     const struct shard_sum *sum;  // of a shard. NULL: nothing is added, so that one may be measured by itself

@@ -365,6 +365,7 @@ static bool run_call(const struct step *step, const struct stage_pass *pass, str
         .tied_gradients = link->tied && pass->gradients ? chain_offset(pass->gradients, link->tied->gradients) : NULL,
         .loss = step->is_rerun ? NULL : pass->loss,
         .copy = pass->copy,
+        .loss_scale = pass->loss_scale,
         .output = at_spot(pass, step->spots[SPOT_OUTPUT]),
         .saved = at_spot(pass, step->spots[SPOT_SAVED]),
         .output_gradient = at_spot(pass, step->spots[SPOT_OUTPUT_GRADIENT]),

@@ -20,11 +20,12 @@ static size_t norm_count(const struct clipping *clipping)
 }
 
 bool clipping_open(struct clipping *clipping, struct device *device, const struct stage *stages, uint32_t stage_count,
-                   float limit, const struct split_norms *split, uint32_t member, struct error *error)
+                   float limit, bool judges, const struct split_norms *split, uint32_t member,
+                   struct error *error)
 {
-    *clipping = (struct clipping){ .device = device, .limit = limit, .members = split ? split->members : 1,
-                                   .member = member, .split = split };
-    if (limit <= 0)
+    *clipping = (struct clipping){ .device = device, .limit = limit, .measures = limit > 0 || judges,
+                                   .members = split ? split->members : 1, .member = member, .split = split };
+    if (!clipping->measures)
         return true;
     clipping->layers = split ? split->layer_count : count_layers(stages, stage_count);
     clipping->host = calloc(norm_count(clipping) + 1, sizeof *clipping->host);
@@ -89,7 +90,8 @@ void clipping_add_members(const struct clipping *clipping, struct queue *queue, 
 void clipping_clip(const struct clipping *clipping, struct queue *queue, float *gradients, uint64_t count)
 {
     const struct clip clip = { .norms = clipping->norms, .norm_count = norm_count(clipping), .limit = clipping->limit };
-    kernel_clip(queue, &clip, gradients, count);
+    if (clipping->limit > 0)
+        kernel_clip(queue, &clip, gradients, count);
 }
 
 void clipping_download(const struct clipping *clipping, struct queue *queue)

@@ -10,6 +10,9 @@
 //
 // Where layers are split over members (shard_pipelines.h) each layer has a norm for each member: of the first, of all
 // that it has of the layer; of the others, of what they alone have. Those of all members are added up as well.
+//
+// By the same norms all ranks see whether gradients that were scaled have overflowed anywhere (loss_scaling.h); they are
+// measured then also where nothing is clipped.
 #ifndef RUNTIME_CLIPPING_H
 #define RUNTIME_CLIPPING_H
 
@@ -40,7 +43,8 @@ struct norm_range split_measured(const struct split_norms *split, uint32_t layer
 
 struct clipping {
     struct device *device;
-    float limit;  // 0: nothing is clipped
+    float limit;    // 0: nothing is clipped
+    bool measures;  // whether there are norms
     float *norms, *host;  // by layer: on the device, and what was downloaded of them
     uint32_t layers, members, member;
     const struct split_norms *split;
@@ -48,8 +52,10 @@ struct clipping {
 };
 
 // Of a pipeline with these stages; and, where layers are split, of a member. `split` may be NULL, and is borrowed.
+// `judges`: norms are wanted whatever the limit.
 bool clipping_open(struct clipping *clipping, struct device *device, const struct stage *stages, uint32_t stage_count,
-                   float limit, const struct split_norms *split, uint32_t member, struct error *error);
+                   float limit, bool judges, const struct split_norms *split, uint32_t member,
+                   struct error *error);
 void clipping_close(struct clipping *clipping);
 
 // In order: none are known; those of a stage's own layers; what all ranks add up, as group `group`; what the members of

@@ -28,6 +28,7 @@ static struct stage_pass pass_of(struct interpreter *in, struct action action, s
         .split = action.split,
         .splits = in->needs.schedule->splits,
         .copy = local->copy,
+        .loss_scale = in->scaling.scale,
         .weights = row_at(&memory->weights, flight->weights),
         .gradients = memory->gradients,
         .window_weights = memory->window_weights,
@@ -464,11 +465,12 @@ struct interpreter *interpreter_create(const struct interpreter_needs *needs, st
         return NULL;
     }
     in->needs = *needs;
+    in->scaling = needs->scaling;
     replays_open(&in->replays, needs->queue, needs->captures_at_once);
     if (!flights_open(&in->flights, needs->schedule, needs->weight_plan->placement, needs->rank, needs->stages,
                       needs->slab, error)
         || !clipping_open(&in->clipping, queue_device(needs->queue), needs->stages, needs->schedule->stages,
-                          needs->optimizer->clip, needs->split, needs->member, error)
+                          needs->optimizer->clip, needs->scaling.scale > 0, needs->split, needs->member, error)
         || !host_updates_open(&in->host_updates, needs->queue, needs->slab, needs->optimizer, error)
         || !(in->updated = event_create(queue_device(needs->queue), error))) {
         interpreter_free(in);
@@ -534,6 +536,17 @@ bool interpreter_initialize(struct interpreter *in, struct error *error)
 {
     const bool runs_ahead = device_runs_ahead(queue_device(in->needs.queue));
     return initialize(in, error) && (!runs_ahead || (warm_up(in, error) && initialize(in, error)));
+}
+
+const struct loss_scaling *interpreter_scaling(const struct interpreter *in)
+{
+    return &in->scaling;
+}
+
+void interpreter_set_scaling(struct interpreter *in, const struct loss_scaling *scaling)
+{
+    assert(in->passes == 0);
+    in->scaling = *scaling;
 }
 
 double interpreter_gradient_norm(const struct interpreter *in)

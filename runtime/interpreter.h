@@ -25,6 +25,7 @@
 #define RUNTIME_INTERPRETER_H
 
 #include "partitioner/plan/meetings.h"
+#include "runtime/loss_scaling.h"
 #include "runtime/optimizer.h"
 #include "runtime/recorder.h"
 #include "runtime/slab.h"
@@ -57,7 +58,9 @@ struct interpreter_needs {
     struct recorder *recorder;
     struct whereabouts *whereabouts;
     float *losses;  // by micro-batch, then part of its sequences
-    const uint64_t *updates_before;  // by stage: what its weights had seen when version 0 was put there; NULL: none
+    // By stage: what its weights had seen when version 0 was put there, and the steps that had been skipped; NULL: none.
+    const uint64_t *updates_before;
+    struct loss_scaling scaling;  // to begin with; of a device that is not in fp16 nothing
 };
 
 struct interpreter;
@@ -71,6 +74,10 @@ bool interpreter_initialize(struct interpreter *interpreter, struct error *error
 
 // One pass through the list. On any failure the other ranks are told.
 bool interpreter_run(struct interpreter *interpreter, uint64_t step, struct error *error);
+
+// How the loss of the next pass is scaled; and that of a run which is gone on with, before its first pass.
+const struct loss_scaling *interpreter_scaling(const struct interpreter *interpreter);
+void interpreter_set_scaling(struct interpreter *interpreter, const struct loss_scaling *scaling);
 
 // The norm of all gradients of the last pass, before they were clipped; 0 where none are.
 double interpreter_gradient_norm(const struct interpreter *interpreter);

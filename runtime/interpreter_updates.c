@@ -28,6 +28,12 @@ static void average(struct interpreter *in, struct local *local)
                      (float)samples / (float)brought, count);
 }
 
+static void forget_gradients(struct interpreter *in, const struct local *local)
+{
+    if (local->memory->bytes.gradients > 0)
+        queue_zero(in->needs.queue, local->memory->gradients, local->memory->bytes.gradients);
+}
+
 // What of them this rank updates.
 static struct optimizer_buffers buffers_of(const struct interpreter *in, const struct local *local, uint32_t next)
 {
@@ -61,15 +67,14 @@ static void optimize(struct interpreter *in, struct local *local, uint32_t next)
     const struct optimizer_buffers buffers = buffers_of(in, local, next);
     const uint64_t *before = in->needs.updates_before;
     const uint64_t seen = weight_ring_version(&local->ring, local->ring.newest)
-                        + (before ? before[local->does - in->needs.stages] : 0);
-    if (buffers.count > 0 && in->clipping.limit > 0)
+                        + (before ? before[local->does - in->needs.stages] : 0) - in->scaling.skipped;
+    if (buffers.count > 0 && in->clipping.measures)
         clipping_clip(&in->clipping, in->needs.queue, (float *)(uintptr_t)buffers.gradients, buffers.count);
     if (buffers.count > 0 && is_updated_on_host(memory))
         host_updates_make(&in->host_updates, in->needs.queue, in->needs.optimizer, seen + 1, memory, &buffers);
     else if (buffers.count > 0)
         optimizer_update(in->needs.optimizer, seen + 1, in->needs.queue, &buffers);
-    if (memory->bytes.gradients > 0)
-        queue_zero(in->needs.queue, memory->gradients, memory->bytes.gradients);
+    forget_gradients(in, local);
 }
 
 static void update(struct interpreter *in, struct local *local, uint32_t next)
@@ -81,7 +86,10 @@ static void update(struct interpreter *in, struct local *local, uint32_t next)
     };
     begin_replay(in, &key);
     average(in, local);
-    optimize(in, local, next);
+    if (in->skips)
+        forget_gradients(in, local);
+    else
+        optimize(in, local, next);
     end_replay(in);
     weight_ring_advance(&local->ring, next);
     local->brought = local->brought_by_all = 0;
@@ -101,7 +109,7 @@ void warm_up_update(struct interpreter *in, struct local *local)
         kernel_add_floats(in->needs.queue, gradients, gradients, gradients, count);
         kernel_scale(in->needs.queue, gradients, gradients, 1, count);
     }
-    if (in->clipping.limit > 0) {
+    if (in->clipping.measures) {
         clipping_begin(&in->clipping, in->needs.queue);
         clipping_measure(&in->clipping, in->needs.queue, local->does, gradients);
     }
@@ -277,6 +285,28 @@ static bool measure_shared(struct interpreter *in, struct local *local, struct e
     return true;
 }
 
+// Back to what they are of a loss that is not scaled, before anyone looks at them.
+static void unscale(struct interpreter *in, const struct local *local)
+{
+    const uint64_t count = local->memory->bytes.gradients / sizeof(float);
+    float *gradients = local->memory->gradients;
+    if (in->scaling.scale > 0 && count > 0)
+        kernel_scale(in->needs.queue, gradients, gradients, 1 / in->scaling.scale, count);
+}
+
+// Whether all stages step, which is known when the norms of all are there: the host waits for them. (Where gradients are
+// clipped only, it need not: the device reads them there.)
+static bool judge(struct interpreter *in, struct error *error)
+{
+    if (in->scaling.scale <= 0)
+        return true;
+    clipping_download(&in->clipping, in->needs.queue);
+    if (!await_device(in, error))
+        return false;
+    in->skips = !loss_scaling_judge(&in->scaling, clipping_norm(&in->clipping));
+    return true;
+}
+
 // The norms of this rank's layers, and with them those of all.
 static bool add_norms(struct interpreter *in, uint32_t number, struct error *error)
 {
@@ -284,6 +314,7 @@ static bool add_norms(struct interpreter *in, uint32_t number, struct error *err
     struct local *local = NULL;
     clipping_begin(clipping, in->needs.queue);
     while ((local = next_due(in, NULL, local))) {
+        unscale(in, local);
         if (local_shares_gradients(local) && !measure_shared(in, local, error))
             return false;
         if (local->copy == 0 && !local_shares_gradients(local))
@@ -333,7 +364,7 @@ bool do_due_steps(struct interpreter *in, struct error *error)
     struct local *local = next_due(in, NULL, NULL);
     if (!local)
         return true;
-    bool good = add_all_tied(in, &recording, error);
+    bool good = add_all_tied(in, &recording, error) && judge(in, error);
     for (; good && local; local = next_due(in, NULL, local)) {
         const struct action action = step_of(in, local);
         uint32_t next;
@@ -346,7 +377,7 @@ bool do_due_steps(struct interpreter *in, struct error *error)
         good = update_all(in, local, action, next, &recording, error);
         recording = (struct recording){ 0 };
     }
-    if (in->clipping.limit > 0)
+    if (in->clipping.measures)
         clipping_download(&in->clipping, in->needs.queue);
     return good;
 }

@@ -17,6 +17,8 @@ struct interpreter {
     struct flights flights;
     struct replays replays;
     struct clipping clipping;
+    struct loss_scaling scaling;
+    bool skips;              // the step at hand: gradients have overflowed on some stage
     struct host_updates host_updates;
     uint64_t step;
     uint64_t passes;         // that have been run

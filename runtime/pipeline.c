@@ -412,7 +412,8 @@ uint64_t pipeline_updates(const struct pipeline *pipeline, uint32_t layer)
     return session_updates(pipeline->session, stage_with(pipeline, layer, &copy, &offset));
 }
 
-bool pipeline_go_on(const struct pipeline *pipeline, uint64_t steps, const uint64_t *updates, struct error *error)
+bool pipeline_go_on(const struct pipeline *pipeline, uint64_t steps, const uint64_t *updates,
+                    const struct loss_scaling *scaling, struct error *error)
 {
     const struct plan *plan = pipeline->plan;
     uint64_t *most = calloc(plan->stage_count, sizeof *most);
@@ -423,9 +424,9 @@ bool pipeline_go_on(const struct pipeline *pipeline, uint64_t steps, const uint6
             most[s] = max_u64(most[s], updates[layer_of(plan, l)]);
     for (uint32_t m = 0; pipeline->shards && m < pipeline->shards->seats->members; m++)
         if (pipeline->shards->of[m])
-            session_go_on(pipeline->shards->of[m]->session, steps, most);
+            session_go_on(pipeline->shards->of[m]->session, steps, most, scaling);
     if (!pipeline->shards)
-        session_go_on(pipeline->session, steps, most);
+        session_go_on(pipeline->session, steps, most, scaling);
     free(most);
     return true;
 }

@@ -78,6 +78,7 @@ bool pipeline_write_part(const struct pipeline *pipeline, uint32_t layer, uint32
 uint64_t pipeline_updates(const struct pipeline *pipeline, uint32_t layer);
 // Before the first step: as if `steps` had been made, and of each layer so many updates. A stage counts as its layer
 // that has seen the most.
-bool pipeline_go_on(const struct pipeline *pipeline, uint64_t steps, const uint64_t *updates, struct error *error);
+bool pipeline_go_on(const struct pipeline *pipeline, uint64_t steps, const uint64_t *updates,
+                    const struct loss_scaling *scaling, struct error *error);
 
 #endif

@@ -1,6 +1,7 @@
 #include "runtime/run.h"
 
 #include <assert.h>
+#include <math.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -67,7 +68,7 @@ struct session {
     uint64_t *stage_ns;
     struct rank_bytes *bytes;  // by rank
     uint64_t first_step;       // that this session makes
-    uint64_t *updates_before;  // by stage: of that many
+    uint64_t *updates_before;  // by stage: of that many, had none been skipped
 };
 
 // Whether a rank is a thread of this process.
@@ -219,7 +220,8 @@ static bool open_shared(struct session *session, const struct session_settings *
 {
     const struct schedule *schedule = session->schedule;
     if (!(session->placement = placement_read(schedule, error))
-        || !ties_open(&session->ties, session->stages, schedule, session->placement, settings->optimizer.clip > 0, error)
+        || !ties_open(&session->ties, session->stages, schedule, session->placement, settings->optimizer.clip > 0,
+                      session->settings.scaling.scale > 0, error)
         || !weight_plan_open(&session->weight_plan, schedule, session->placement, error)
         || !meetings_open(&session->meetings, schedule, session->placement, session->stages[0].shard, error)
         || !whereabouts_open(&session->whereabouts, schedule, session->placement, &session->ties,
@@ -278,6 +280,7 @@ static bool open_worker(struct worker *worker, const struct slots *slots, struct
         .whereabouts = &session->whereabouts,
         .losses = session->part_losses,
         .updates_before = session->updates_before,
+        .scaling = session->settings.scaling,
     };
     worker->interpreter = interpreter_create(&needs, error);
     return worker->interpreter != NULL;
@@ -377,7 +380,8 @@ static struct session *create(const struct schedule *lowered, const struct stage
     session->settings.network = NULL;
     if (session->settings.deadline_ns == 0)
         session->settings.deadline_ns = usual_deadline_ns;
-    if (!copy_what_is_given(session, lowered, stages, error) || !open_results(session, error)
+    if (!loss_scaling_open(&session->settings.scaling, &settings->scaling, device_precision(device), error)
+        || !copy_what_is_given(session, lowered, stages, error) || !open_results(session, error)
         || !open_shared(session, settings, error) || !open_workers(session, error)
         || !start_threads(session, error) || !open_bytes(session, error)) {
         session_free(session);
@@ -463,11 +467,11 @@ static void time_stages(struct session *session)
     }
 }
 
-// Every rank has the norms of all.
-static double gradient_norm(const struct session *session)
+// A rank of this process. Each has the norms of all, and scales the loss as all do.
+static struct interpreter *any_interpreter(const struct session *session)
 {
     const struct process_group *group = session->settings.group;
-    return interpreter_gradient_norm(session->workers[group ? group->rank : 0].interpreter);
+    return session->workers[group ? group->rank : 0].interpreter;
 }
 
 // In the order of the parts.
@@ -527,7 +531,8 @@ static void sum_up(struct session *session)
     for (uint32_t rank = 0; rank < last->ranks; rank++)
         session->per_rank[rank].live_peak_bytes = session->bytes[rank].device;
     last->bubble = bubble_of(last->iteration_ns, session->per_rank, last->ranks);
-    last->gradient_norm = gradient_norm(session);
+    last->gradient_norm = interpreter_gradient_norm(any_interpreter(session));
+    last->is_skipped = session_scaling(session)->scale > 0 && !isfinite(last->gradient_norm);
     last->slowest_stage = 0;
     for (uint32_t s = 1; s < session->schedule->stages; s++)
         if (session->stage_ns[s] > session->stage_ns[last->slowest_stage])
@@ -765,14 +770,25 @@ uint64_t session_steps(const struct session *session)
 uint64_t session_updates(const struct session *session, uint32_t stage)
 {
     const uint32_t in_step = session->weight_plan.updates[session->placement->copy_at[stage]];
-    return session->updates_before[stage] + (session->steps - session->first_step) * in_step;
+    return session->updates_before[stage] + (session->steps - session->first_step) * in_step
+         - session_scaling(session)->skipped;
 }
 
-void session_go_on(struct session *session, uint64_t steps, const uint64_t *updates)
+const struct loss_scaling *session_scaling(const struct session *session)
+{
+    return interpreter_scaling(any_interpreter(session));
+}
+
+void session_go_on(struct session *session, uint64_t steps, const uint64_t *updates,
+                   const struct loss_scaling *scaling)
 {
     assert(session->steps == session->first_step);
     session->steps = session->first_step = steps;
-    memcpy(session->updates_before, updates, session->schedule->stages * sizeof *updates);
+    for (uint32_t rank = 0; rank < session->schedule->ranks; rank++)
+        if (is_here(session, rank))
+            interpreter_set_scaling(session->workers[rank].interpreter, scaling);
+    for (uint32_t s = 0; s < session->schedule->stages; s++)
+        session->updates_before[s] = updates[s] + scaling->skipped;
 }
 
 // What copies share is brought together from all of them.

@@ -27,6 +27,7 @@ struct session_settings {
     bool pin;                       // rank r to the r-th core this process may use (modulo their number)
     uint32_t first_core;            // behind so many that are others'
     struct optimizer optimizer;
+    struct loss_scaling scaling;    // of the loss, on a device in fp16: what is wished for (loss_scaling_open())
     uint64_t batch, micro_batch;    // samples of a pass, and of each of its micro-batches but the last; 0: all have as many
     // NULL: all ranks are threads of this process. Else this is one rank of several, whose device talks to theirs
     // (wired/wired.h); every call below is then made by all of them. Borrowed.
@@ -59,6 +60,7 @@ struct session_result {
     const float *losses;                 // by micro-batch
     double loss;                         // their mean, by the samples of each
     double gradient_norm;                // before it was clipped; 0 where none is (optimizer.h)
+    bool is_skipped;                     // no stage has stepped, since gradients have overflowed (loss_scaling.h)
 };
 
 // The schedule and the stages are copied; what a stage's `self` and `exempt` point
@@ -115,8 +117,12 @@ bool session_write_state(struct session *session, const struct state_span *span,
 
 uint64_t session_steps(const struct session *session);
 uint64_t session_updates(const struct session *session, uint32_t stage);
-// Before the first step: as if `steps` had been made, and `updates` of each stage.
-void session_go_on(struct session *session, uint64_t steps, const uint64_t *updates);
+// How the loss of the next step is scaled.
+const struct loss_scaling *session_scaling(const struct session *session);
+// Before the first step: as if `steps` had been made, and `updates` of each stage, which are fewer where some were
+// skipped; and, in fp16, the loss had come to be scaled so.
+void session_go_on(struct session *session, uint64_t steps, const uint64_t *updates,
+                   const struct loss_scaling *scaling);
 
 // On how many ranks a stage is; and from the newest weights of one of its copies, which are
 // all alike, so many bytes behind the first `offset`.

@@ -55,6 +55,7 @@ struct stage_pass {
     struct stopwatch *reruns;     // B, I and R: what is run again is marked here; or NULL
     bool was_recomputed;          // B and I: an R of its own has run forwards again already
     uint32_t split, splits;       // which part of the sequence, of how many
+    float loss_scale;             // what the gradient of the loss is multiplied by (loss_scaling.h); 0: nothing
     uint32_t copy;                // of the stage: several copies may be called at a time
     const struct action *together;  // what is done at the same time, this action included; each is called by itself
     size_t together_count;

@@ -93,10 +93,14 @@ static bool norms_open(struct tie *tie, const struct placement *placement, struc
     return true;
 }
 
-static bool refuse_without_flush(const struct schedule *schedule, bool clips, struct error *error)
+static bool refuse_without_flush(const struct schedule *schedule, bool clips, bool scales, struct error *error)
 {
     if (schedule->weights == WEIGHTS_FLUSH)
         return true;
+    if (scales)
+        return error_set(error, "training in fp16 skips a step on all stages where gradients overflow on one, and the"
+                         " stages of %s, which has no flush, step at different times; name a device in bf16, or take a"
+                         " schedule that flushes", schedule->name);
     return clips ? error_set(error, "gradients are clipped by the norm over all stages, which is known at a flush only,"
                              " and %s has none; take a schedule that flushes, or leave clipping out", schedule->name)
                  : error_set(error, "tied layers are on different stages, whose gradients are added up at a flush, which"
@@ -104,15 +108,15 @@ static bool refuse_without_flush(const struct schedule *schedule, bool clips, st
 }
 
 bool ties_open(struct ties *ties, const struct stage *stages, const struct schedule *schedule,
-               const struct placement *placement, bool clips, struct error *error)
+               const struct placement *placement, bool clips, bool scales, struct error *error)
 {
     size_t most = 0;
-    *ties = (struct ties){ .have_norms = clips };
+    *ties = (struct ties){ .have_norms = clips || scales };
     for (uint32_t s = 0; s < placement->stages; s++)
         most += stages[s].shared_count;
-    if (most == 0 && !clips)
+    if (most == 0 && !ties->have_norms)
         return true;
-    if (!refuse_without_flush(schedule, clips, error))
+    if (!refuse_without_flush(schedule, clips, scales, error))
         return false;
     ties->at = calloc(most + 1, sizeof ties->at[0]);
     bool good = ties->at || error_no_memory(error, "the tied layers of a pipeline");
@@ -123,7 +127,7 @@ bool ties_open(struct ties *ties, const struct stage *stages, const struct sched
         good = tie_open(&ties->at[ties->count++], key, stages, placement, error);
         last = (uint64_t)key + 1;
     }
-    good = good && (!clips || norms_open(&ties->at[ties->count++], placement, error));
+    good = good && (!ties->have_norms || norms_open(&ties->at[ties->count++], placement, error));
     if (!good)
         ties_close(ties);
     return good;

@@ -37,11 +37,12 @@ struct ties {
     bool have_norms;  // the last is that of all stages
 };
 
-// Where gradients are clipped (clipping.h), all ranks add up norms in one tie more, behind the others.
+// Where gradients are clipped, or their loss is scaled (clipping.h), all ranks add up norms in one tie more, behind the
+// others.
 // Refuses ranks that hold some of the stages of a tie, but not all, and a schedule without
 // a flush, at which they could be added up.
 bool ties_open(struct ties *ties, const struct stage *stages, const struct schedule *schedule,
-               const struct placement *placement, bool clips, struct error *error);
+               const struct placement *placement, bool clips, bool scales, struct error *error);
 void ties_close(struct ties *ties);
 
 // Whether a stage takes part in a tie, or in any.

@@ -111,6 +111,7 @@ struct layer_pass binding_pass_of(const struct layer_binding *binding, const str
         .micro_batch = pass->micro_batch,
         .training = binding->settings.batches != BATCHES_HELD,
         .loss_scale = (float)(1 / samples),
+        .gradient_scale = pass->loss_scale,
         .sum = binding->sums ? &binding->sums[pass->copy].sum : NULL,
     };
 }

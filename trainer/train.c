@@ -73,6 +73,8 @@ static void tell(const struct training *training, uint32_t first_step, struct tr
                 / (double)last->iteration_ns,
             .bubble = last->bubble.makespan,
             .slowest_stage = last->slowest_stage,
+            .is_skipped = last->is_skipped,
+            .loss_scale = session_scaling(training->pipeline->session)->scale,
         };
         if (step.step == 1)
             result->first_loss = loss;
@@ -174,6 +176,7 @@ static bool run_all(struct training *training, struct train_result *result, stru
     }
     result->steps = training->step;
     result->is_stopped = training->step < training->settings->steps;
+    result->skipped_steps = session_scaling(training->pipeline->session)->skipped;
     if (training->checkpoints) {
         result->saved_step = checkpoints_newest(training->checkpoints);
         result->save_has_failed = checkpoints_have_failed(training->checkpoints);
@@ -297,6 +300,7 @@ static bool prepare(struct training *training, struct error *error)
         .capacity = TRANSPORT_UNLIMITED,
         .pin = settings->pin,
         .optimizer = optimizer_of(plan, settings),
+        .scaling = settings->scaling,
         .group = settings->place.group,
         .is_stuck = settings->place.is_stuck,
         .opened = settings->place.opened,
@@ -354,6 +358,7 @@ static bool describe(struct training *training, struct error *error)
     if (settings->clip > 0)
         rates_format_number(settings->clip, run->clip);
     run->batch = settings->batch;
+    run->loss_scale.interval = session_scaling(training->pipeline->session)->interval;
     text_data_hash(settings->text, run->data_hash);
     snprintf(run->plan.schedule, sizeof run->plan.schedule, "%s", plan->schedule);
     snprintf(run->plan.weights, sizeof run->plan.weights, "%s", weights_names[plan->weights]);

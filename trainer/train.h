@@ -21,6 +21,8 @@ struct train_step {
     double bytes_per_second;
     double bubble;            // makespan
     uint32_t slowest_stage;
+    bool is_skipped;          // its gradients, in fp16, have overflowed somewhere, and no stage has stepped;
+    float loss_scale;         // so that the next step's are scaled by this. 0: they are not scaled
 };
 
 struct train_settings {
@@ -30,6 +32,7 @@ struct train_settings {
     struct rates rates;     // of learning
     float clip;             // of the gradients' norm (runtime/optimizer.h)
     uint64_t batch;         // samples of an iteration (batch_settings_take()); 0: micro-batches are full
+    struct loss_scaling scaling;  // in fp16, what is wished for (runtime/loss_scaling.h)
     uint32_t flush_every;   // asynchronous schedules drain after so many iterations, of which steps is a multiple
     bool pin;               // each rank to a core of its own
     struct run_place place;
@@ -51,6 +54,7 @@ struct train_result {
     double first_loss, last_loss;      // nats per byte
     double held_bits;                  // bits per byte of the held-out text; NAN on any but the first of several ranks
     double order0_bits, order1_bits;   // of the counting models on the same split; NAN of a larger vocabulary than bytes
+    uint64_t skipped_steps;            // of all, as above
     uint64_t parameter_count;
     uint64_t bytes_trained;
     double bytes_per_second;           // of the median iteration

@@ -2,14 +2,15 @@
 
 #include "trainer/split_layers.h"
 
-static struct session_settings session_of(const struct plan *plan, const struct run_place *place, float clip)
+static struct session_settings session_of(const struct plan *plan, const struct run_place *place,
+                                          const struct verify_settings *own)
 {
     struct session_settings settings = { .capacity = TRANSPORT_UNLIMITED,
                                          .optimizer = optimizer_default(plan->holding.optimizer),
-                                         .group = place->group, .is_stuck = place->is_stuck, .opened = place->opened,
+                                         .scaling = own->scaling, .group = place->group, .is_stuck = place->is_stuck, .opened = place->opened,
                                          .failed = place->failed, .self = place->self };
     settings.optimizer.decay = 0.1f;
-    settings.optimizer.clip = clip;
+    settings.optimizer.clip = own->clip;
     return settings;
 }
 
@@ -41,7 +42,7 @@ bool verify_schedule(const struct schedule *schedule, const struct plan *plan, c
 {
     struct batch_settings batches = batch_settings_for(schedule, settings->seed);
     const struct verify_layers what = { .plan = plan, .schedule = schedule, .steps = settings->steps,
-                                        .settings = session_of(plan, place, settings->clip) };
+                                        .settings = session_of(plan, place, settings) };
     return batch_settings_take(&batches, model, settings->batch, schedule->weights == WEIGHTS_FLUSH, error)
         && verify_model(what, model, place, &batches, result, error);
 }
@@ -51,7 +52,7 @@ bool verify_plan(const struct plan *plan, const struct model *model, const struc
 {
     const uint32_t runs = plan->weights == WEIGHTS_FLUSH ? 1 : settings->steps;
     const struct verify_layers what = { .plan = plan, .steps = settings->steps,
-                                        .settings = session_of(plan, place, settings->clip) };
+                                        .settings = session_of(plan, place, settings) };
     struct batch_settings batches;
     return batch_settings_of(plan, runs, settings->seed, &batches, error)
         && batch_settings_take(&batches, model, settings->batch, plan->weights == WEIGHTS_FLUSH, error)

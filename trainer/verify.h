@@ -12,6 +12,7 @@ struct verify_settings {
     uint64_t seed;
     float clip;      // of gradients (runtime/optimizer.h)
     uint64_t batch;  // samples of an iteration (batch_settings_take()); 0: micro-batches are full
+    struct loss_scaling scaling;  // in fp16, what is wished for (runtime/loss_scaling.h)
 };
 
 // On the device of that name, with the plan's optimizer and schedule.

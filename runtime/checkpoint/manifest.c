@@ -42,10 +42,22 @@ static void write_layers(const struct manifest *manifest, struct json_writer *js
     json_close(json);
 }
 
+static void write_loss_scale(const struct manifest *manifest, struct json_writer *json)
+{
+    if (!manifest->loss_scale.scale[0])
+        return;
+    json_begin_object(json, "loss_scale", JSON_INLINE);
+    json_put_string(json, "scale", manifest->loss_scale.scale);
+    json_put_u64(json, "interval", manifest->loss_scale.interval);
+    json_put_u64(json, "made", manifest->loss_scale.made);
+    json_put_u64(json, "skipped", manifest->loss_scale.skipped);
+    json_close(json);
+}
+
 // The first that can hold what is in it.
 static uint64_t version_of(const struct manifest *manifest)
 {
-    return manifest->batch > 0 ? 2 : 1;
+    return manifest->batch > 0 || manifest->loss_scale.scale[0] ? 2 : 1;
 }
 
 static void write_with(const struct manifest *manifest, const char *hash, struct text *text)
@@ -62,6 +74,7 @@ static void write_with(const struct manifest *manifest, const char *hash, struct
         json_put_string(&json, "clip", manifest->clip);
     if (manifest->batch > 0)
         json_put_u64(&json, "batch", manifest->batch);
+    write_loss_scale(manifest, &json);
     json_put_u64(&json, "seed", manifest->seed);
     json_begin_object(&json, "data", JSON_INLINE);
     json_put_string(&json, "hash", manifest->data_hash);
@@ -97,6 +110,18 @@ void manifest_write(const struct manifest *manifest, struct text *text)
 }
 
 // --- reading -----------------------------------------------------------------------------
+
+static void read_loss_scale(struct json *root, struct manifest *manifest)
+{
+    if (!json_has(root, "loss_scale"))
+        return;
+    struct json place = json_object(root, "loss_scale");
+    json_string_into(&place, "scale", manifest->loss_scale.scale, MANIFEST_WORD);
+    manifest->loss_scale.interval = json_u64(&place, "interval", 1, UINT32_MAX);
+    manifest->loss_scale.made = json_u64(&place, "made", 0, UINT32_MAX);
+    manifest->loss_scale.skipped = json_u64(&place, "skipped", 0, JSON_MAX);
+    json_end(&place);
+}
 
 static void read_data(struct json *root, struct manifest *manifest)
 {
@@ -158,6 +183,8 @@ static bool read_all(struct json *root, struct manifest *manifest, char hash[HAS
         json_string_into(root, "clip", manifest->clip, MANIFEST_WORD);
     if (version >= 2 && json_has(root, "batch"))
         manifest->batch = json_u64(root, "batch", 1, JSON_MAX);
+    if (version >= 2)
+        read_loss_scale(root, manifest);
     manifest->seed = json_u64(root, "seed", 0, JSON_MAX);
     read_data(root, manifest);
     read_plan(root, manifest);

@@ -22,6 +22,10 @@ struct manifest {
     char rate[MANIFEST_WORD];        // how the learning rate goes, in words that tell it from any other (trainer/rates.h)
     char clip[MANIFEST_WORD];        // likewise, the norm that gradients are clipped by; empty: they are not
     uint64_t batch;  // samples of an iteration, where the last micro-batch has fewer; 0: all are full
+    struct {
+        char scale[MANIFEST_WORD];  // of the next step, in words that tell it from any other; empty: it is not scaled
+        uint64_t interval, made, skipped;  // loss_scaling.h
+    } loss_scale;
     uint64_t seed;
     char data_hash[HASH_SIZE];
     uint64_t data_tokens;

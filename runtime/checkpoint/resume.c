@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/number.h"
 #include "runtime/agreement.h"
 #include "runtime/checkpoint/run_folder.h"
 
@@ -136,14 +137,33 @@ static void say_merged(const struct resume_request *request, const struct manife
     }
 }
 
+// As the ended run had come to scale; how long until it doubles is this run's own affair.
+static bool read_scaling(const struct resume_request *request, const struct manifest *manifest,
+                         struct loss_scaling *scaling, struct error *error)
+{
+    *scaling = *session_scaling(request->pipeline->session);
+    if (scaling->scale <= 0)
+        return true;
+    const struct loss_scaling wish = { .scale = strtof(manifest->loss_scale.scale, NULL),
+                                       .interval = scaling->interval };
+    if (!loss_scaling_open(scaling, &wish, PRECISION_FP16, error))
+        return error_at(error, "loss_scale");
+    scaling->made = (uint32_t)min_u64(manifest->loss_scale.made, scaling->interval - 1);
+    scaling->skipped = manifest->loss_scale.skipped;
+    return true;
+}
+
 static bool go_on(const struct resume_request *request, const struct manifest *manifest, struct error *error)
 {
+    struct loss_scaling scaling;
+    if (!read_scaling(request, manifest, &scaling, error))
+        return false;
     uint64_t *updates = calloc(manifest->layer_count + 1, sizeof *updates);
     if (!updates)
         return error_no_memory(error, "a checkpoint");
     for (size_t l = 0; l < manifest->layer_count; l++)
         updates[l] = manifest->layers[l].updates;
-    const bool good = pipeline_go_on(request->pipeline, manifest->passes, updates, error);
+    const bool good = pipeline_go_on(request->pipeline, manifest->passes, updates, &scaling, error);
     free(updates);
     return good;
 }

@@ -331,10 +331,21 @@ static bool take_snapshot(struct saver *saver, uint32_t layer, uint32_t part, st
         || pipeline_read_part(pipeline, layer, part, place, error);
 }
 
+static void note_scaling(struct manifest *run, const struct loss_scaling *scaling)
+{
+    if (scaling->scale <= 0)
+        return;
+    snprintf(run->loss_scale.scale, sizeof run->loss_scale.scale, "%.9g", (double)scaling->scale);
+    run->loss_scale.interval = scaling->interval;
+    run->loss_scale.made = scaling->made;
+    run->loss_scale.skipped = scaling->skipped;
+}
+
 static bool take_snapshots(struct saver *saver, struct error *error)
 {
     const struct saver_settings *settings = &saver->settings;
     bool good = true;
+    note_scaling(&saver->manifest, session_scaling(settings->pipeline->session));
     for (uint32_t l = 0; good && l < settings->layer_count; l++) {
         saver->manifest.layers[l].updates = pipeline_updates(settings->pipeline, l);
         saver->manifest.layers[l].written = (struct layer_written){ 0 };

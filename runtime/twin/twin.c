@@ -43,7 +43,8 @@ struct twin {
     uint64_t *begun;  // per stage: the newest version when the pass began
     struct twin_share *shares;  // in order of their stages
     size_t share_count;
-    float *norms;  // of each layer's gradients; NULL where nothing is clipped
+    float *norms;  // of each layer's gradients; NULL where nothing is clipped, and no loss is scaled
+    struct loss_scaling scaling;
     struct twin_layer own[];
 };
 
@@ -175,7 +176,7 @@ static bool allocate(struct twin *twin, const struct profile *profile, struct er
     twin->workspace = get(twin, workspace, &good, error);
     for (size_t i = 0; i < WEIR_MOST_INPUTS; i++)
         twin->parts[i] = get(twin, part, &good, error);
-    if (twin->settings.optimizer.clip > 0)
+    if (twin->settings.optimizer.clip > 0 || twin->scaling.scale > 0)
         twin->norms = get(twin, norm_count(twin) * sizeof *twin->norms, &good, error);
     return good && allocate_shares(twin, error);
 }
@@ -211,7 +212,9 @@ struct twin *twin_create(const struct weir_layer *layers, size_t layer_count, st
     twin->device = device;
     twin->queue = queue_create(device, error);
     struct profile *profile = chain_profile(layers, layer_count, precision_name(device_precision(device)), error);
-    bool good = profile && twin->queue && open_updates(twin, error) && allocate(twin, profile, error);
+    bool good = profile && twin->queue
+        && loss_scaling_open(&twin->scaling, &settings->scaling, device_precision(device), error)
+        && open_updates(twin, error) && allocate(twin, profile, error);
     profile_free(profile);
     for (size_t l = 0; good && l < layer_count; l++) {
         struct weir_error trouble = { 0 };
@@ -337,6 +340,7 @@ static bool backward(struct twin *twin, size_t l, uint64_t version, const struct
     struct weir_pass pass = pass_of(twin, l, version, piece);
     pass.gradients = own->gradients;
     pass.held = own->held;
+    pass.loss_scale = twin->scaling.scale;
     put_input_gradients(twin, l, &pass);
     if (l + 1 < twin->layer_count) {
         pass.output_gradient = own->output_gradient;
@@ -459,8 +463,17 @@ static void add_shares(struct twin *twin)
     }
 }
 
+// Back to what they are of a loss that is not scaled.
+static void unscale(struct twin *twin)
+{
+    for (size_t l = 0; l < twin->layer_count; l++)
+        if (twin->layers[l].parameter_bytes > 0)
+            kernel_scale(twin->queue, twin->own[l].gradients, twin->own[l].gradients, 1 / twin->scaling.scale,
+                         number_count(twin, l));
+}
+
 // A norm for each member that has a shard of the layer.
-static void measure(struct twin *twin, size_t l)
+static void measure_layer(struct twin *twin, size_t l)
 {
     const struct split_norms *split = twin->settings.split;
     const uint32_t shards = split ? split->layers[l].members : 1;
@@ -473,17 +486,43 @@ static void measure(struct twin *twin, size_t l)
     }
 }
 
+static void measure(struct twin *twin)
+{
+    queue_zero(twin->queue, twin->norms, norm_count(twin) * sizeof *twin->norms);
+    for (size_t l = 0; l < twin->layer_count; l++)
+        if (twin->layers[l].parameter_bytes > 0)
+            measure_layer(twin, l);
+}
+
 // Clips the gradients of all layers by their norm.
 static void clip(struct twin *twin)
 {
     const struct clip clip = { twin->norms, norm_count(twin), twin->settings.optimizer.clip };
-    queue_zero(twin->queue, twin->norms, norm_count(twin) * sizeof *twin->norms);
-    for (size_t l = 0; l < twin->layer_count; l++)
-        if (twin->layers[l].parameter_bytes > 0)
-            measure(twin, l);
     for (size_t l = 0; l < twin->layer_count; l++)
         if (twin->layers[l].parameter_bytes > 0)
             kernel_clip(twin->queue, &clip, twin->own[l].gradients, number_count(twin, l));
+}
+
+// Whether the gradients that were scaled are all numbers; of such that were not, nobody asks.
+static bool judge(struct twin *twin, bool *makes, struct error *error)
+{
+    *makes = true;
+    if (twin->scaling.scale <= 0)
+        return true;
+    float *host = malloc(norm_count(twin) * sizeof *host);
+    if (!host)
+        return error_no_memory(error, "the norms of gradients");
+    queue_download(twin->queue, host, twin->norms, norm_count(twin) * sizeof *host);
+    const bool good = queue_wait(twin->queue, error);
+    *makes = good && loss_scaling_judge(&twin->scaling, clip_norm(host, norm_count(twin)));
+    free(host);
+    return good;
+}
+
+static void forget_gradients(struct twin *twin)
+{
+    for (size_t l = 0; l < twin->layer_count; l++)
+        queue_zero(twin->queue, twin->own[l].gradients, number_count(twin, l) * sizeof(float));
 }
 
 // The next version of a layer's weights, and the gradients to zero.
@@ -552,8 +591,8 @@ static void make_update(struct twin *twin, const struct update_step *made)
             optimize(twin, l);
 }
 
-// Tied layers on different stages, and clipping, are there under a flush only, where a pass is one update
-// of all.
+// Tied layers on different stages, clipping and a loss that is scaled are there under a flush only, where a pass is one
+// update of all, or none.
 static bool make_updates_at_once(struct twin *twin, uint64_t step, struct error *error)
 {
     const struct updates *updates = &twin->updates;
@@ -561,9 +600,18 @@ static bool make_updates_at_once(struct twin *twin, uint64_t step, struct error 
         if (!gather_update(twin, &updates->steps[i], step, error))
             return false;
     add_shares(twin);
+    if (twin->scaling.scale > 0)
+        unscale(twin);
     if (twin->norms)
+        measure(twin);
+    bool makes;
+    if (!judge(twin, &makes, error))
+        return false;
+    if (!makes)
+        forget_gradients(twin);
+    else if (twin->settings.optimizer.clip > 0)
         clip(twin);
-    for (size_t i = 0; i < updates->step_count; i++)
+    for (size_t i = 0; makes && i < updates->step_count; i++)
         make_update(twin, &updates->steps[i]);
     return true;
 }

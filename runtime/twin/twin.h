@@ -16,6 +16,7 @@
 #define RUNTIME_TWIN_TWIN_H
 
 #include "runtime/clipping.h"
+#include "runtime/loss_scaling.h"
 #include "runtime/optimizer.h"
 #include "runtime/weir.h"
 #include "runtime/twin/updates.h"
@@ -28,6 +29,7 @@ struct twin_settings {
     struct optimizer optimizer;
     enum shard shard;                 // what replicas share: it says in which order gradients are added
     const struct split_norms *split;  // where a layer is all its shards, one behind the other (clipping.h). NULL: none is
+    struct loss_scaling scaling;      // what is wished for (loss_scaling_open())
 };
 
 // Layers and schedule are borrowed. Needs room for the whole model, and for as many

@@ -73,7 +73,7 @@ static bool make_pair(struct pair *pair, struct error *error)
     if (plan->order && !pair->ordered)
         return false;
     const struct twin_settings twin = { pair->pipeline->schedule, pair->first_of_stage, what->settings.optimizer,
-                                        plan->holding.shard, what->settings.split };
+                                        plan->holding.shard, what->settings.split, what->settings.scaling };
     pair->twin = twin_create(plan->order ? pair->ordered : what->theirs, what->layer_count, what->device, &twin, error);
     return pair->twin != NULL;
 }
@@ -109,6 +109,7 @@ static bool run_pair(struct pair *pair, struct verification *result, struct erro
         result->loss = 0;
         for (uint32_t i = 0; i < micro_batches; i++)
             result->loss += last->losses[i];
+        result->skipped += last->is_skipped;
         result->loss *= (double)schedule_samples(pair->pipeline->schedule) / micro_batches;
         const uint32_t last_stage = (uint32_t)pair->what->plan->stage_count - 1;
         for (uint32_t m = 0; m < members_with(pair, last_stage); m++)

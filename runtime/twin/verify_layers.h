@@ -10,6 +10,7 @@
 struct verification {
     bool equal;
     uint32_t steps;              // iterations compared
+    uint32_t skipped;            // of them, since gradients in fp16 have overflowed (runtime/loss_scaling.h)
     uint32_t splits;             // parts of each sequence, on both sides
     uint64_t parameter_count;    // compared, with what lies in gaps between tensors
     uint64_t differing;          // parameters whose bits differ, on any copy of their stage

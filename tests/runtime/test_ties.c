@@ -83,7 +83,7 @@ static void who_adds_up_is_read_from_the_schedule(void **state)
     struct world world;
     char found[100] = "";
     world_open(&world, row, &error);
-    if (ties_open(&world.ties, world.stages, world.schedule, world.placement, false, &error)) {
+    if (ties_open(&world.ties, world.stages, world.schedule, world.placement, false, false, &error)) {
         say(&world.ties, found);
         assert_string_equal(found, row->want);
         for (uint32_t s = 0; s < world.schedule->stages; s++)
@@ -109,7 +109,7 @@ static void ties_come_in_the_order_of_their_keys(void **state)
     world.stages[0].shared = first, world.stages[0].shared_count = 2;
     world.stages[1].shared = &second, world.stages[1].shared_count = 1;
     world.stages[3].shared = &third, world.stages[3].shared_count = 1;
-    assert_good(ties_open(&world.ties, world.stages, world.schedule, world.placement, false, &error), error);
+    assert_good(ties_open(&world.ties, world.stages, world.schedule, world.placement, false, false, &error), error);
     assert_int_equal(world.ties.count, 2);
     assert_int_equal(world.ties.at[0].key, 3);
     assert_int_equal(world.ties.at[0].ranks[1], 3);
@@ -127,7 +127,7 @@ static void who_waits_in_a_step_waits_for_who_shares_its_weights(void **state)
     struct world world;
     struct whereabouts whereabouts;
     world_open(&world, &rows[0], &error);
-    assert_good(ties_open(&world.ties, world.stages, world.schedule, world.placement, false, &error), error);
+    assert_good(ties_open(&world.ties, world.stages, world.schedule, world.placement, false, false, &error), error);
     assert_good(whereabouts_open(&whereabouts, world.schedule, world.placement, &world.ties, NULL, &error), error);
     whereabouts_wait(&whereabouts, 0, steps[0]);
     whereabouts_act(&whereabouts, 3, steps[1]);

@@ -118,14 +118,15 @@ static inline struct model *long_tied_model(uint64_t *seed, enum precision preci
     return drawn_model("gpt-nano,tied,width=16,blocks=3,heads=2,sequence=64,micro_batch=4", seed, precision);
 }
 
-// Those that do each thing at once, those that run ahead and those that replay, in float and in bfloat16.
+// Those that do each thing at once, those that run ahead and those that replay, in float, bfloat16 and fp16.
 static inline const char *device_of(uint64_t trial, enum precision precision)
 {
-    static const char *const names[2][6] = {
+    static const char *const names[][6] = {
         { "cpu", "cpu:queued", "cpu", "cpu", "cpu:queued,graphs", "cpu" },
         { "cpu:bf16", "cpu:bf16,queued", "cpu:bf16", "cpu:bf16", "cpu:bf16,queued,graphs", "cpu:bf16" },
+        { "cpu:fp16", "cpu:fp16,queued", "cpu:fp16", "cpu:fp16", "cpu:fp16,queued,graphs", "cpu:fp16" },
     };
-    return names[precision == PRECISION_BF16][trial % 6];
+    return names[precision][trial % 6];
 }
 
 #endif

@@ -3,6 +3,7 @@
 #include "trainer/same_run.h"
 
 #include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -26,6 +27,7 @@ int fsync(int file)
 
 static char folder[] = "/tmp/weir-resume-XXXXXX";
 static char said[4000];
+static struct loss_scaling scaling;  // what runs wish for
 
 static int make_folder(void **state)
 {
@@ -71,6 +73,7 @@ static void open_run(struct run *run, const struct made *made, const struct mode
     struct session_settings session = { .capacity = TRANSPORT_UNLIMITED };
     session.optimizer = optimizer_default(made->plan.holding.optimizer);
     session.optimizer.rate = 0.01f;
+    session.scaling = scaling;
     if (schedule)
         batches = batch_settings_for(schedule, 1);
     else
@@ -167,6 +170,8 @@ static void compare(const struct run *a, const struct run *b, const char *what)
     }
 }
 
+static uint64_t skipped_steps, made_steps;  // of runs in fp16
+
 // One run makes all passes; one that has made none goes on from its checkpoint.
 static void end_and_go_on(const struct made *made, const struct model *model, const char *device,
                           const struct schedule *schedule, const char *what)
@@ -178,10 +183,16 @@ static void end_and_go_on(const struct made *made, const struct model *model, co
     empty_folder();
     save(&whole);
     make_passes(&whole, PASSES);
+    scaling.scale /= 1024;  // which is the checkpoint's affair
     open_run(&second, made, model, device, schedule);
     assert_good(go_on(&second, &error), error);
     make_passes(&second, PASSES);
     compare(&whole, &second, what);
+    const struct loss_scaling *mine = session_scaling(whole.pipeline->session);
+    const struct loss_scaling *its = session_scaling(second.pipeline->session);
+    assert_true(its->scale == mine->scale && its->made == mine->made && its->skipped == mine->skipped);
+    skipped_steps += mine->skipped;
+    made_steps += 2 * PASSES - mine->skipped;
     close_run(&second);
     close_run(&whole);
 }
@@ -191,7 +202,7 @@ static void end_and_go_on(const struct made *made, const struct model *model, co
 static void try_one(struct made *made, struct model *model, enum precision precision, uint64_t trial, uint64_t *seed)
 {
     char what[100];
-    made->plan.holding.optimizer = (precision == PRECISION_BF16 ? OPTIMIZER_SGD_MASTER : OPTIMIZER_SGD)
+    made->plan.holding.optimizer = (precision != PRECISION_FP32 ? OPTIMIZER_SGD_MASTER : OPTIMIZER_SGD)
                                  + (enum optimizer_kind)(trial % 3);
     cut(made, model, seed, random_below(seed, 2));
     snprintf(what, sizeof what, "trial %llu: %s", (unsigned long long)trial, made->plan.schedule);
@@ -220,6 +231,27 @@ static void every_schedule_goes_on_bit_for_bit(void **state)
         if (tried == 0)
             fail_msg("%s was not tried", generator->name);
     }
+}
+
+// Steps are skipped in front of the checkpoint, behind it, and where the scale has just been doubled: updates are fewer
+// than steps, and the scale is the one it had come to.
+static void fp16_goes_on_bit_for_bit(void **state)
+{
+    (void)state;
+    static const char *const schedules[] = { "gpipe", "1f1b", "zb-v", "chimera" };
+    for (uint64_t trial = 0; trial < test_trials(12, 200); trial++) {
+        struct error error = { 0 };
+        uint64_t seed = trial;
+        const struct asked asked = { .generator = generator_find(schedules[trial % 4], &error), .ranks = 2,
+                                     .micro_batches = 4 };
+        struct made made = { 0 };
+        assert_true(set_schedule(&made, &asked));
+        struct model *model = small_model(&seed, PRECISION_FP16);
+        scaling = (struct loss_scaling){ .scale = ldexpf(1, 17 + (int)random_below(&seed, 8)), .interval = 2 };
+        try_one(&made, model, PRECISION_FP16, trial, &seed);
+    }
+    scaling = (struct loss_scaling){ 0 };
+    assert_true(skipped_steps > 0 && made_steps > 0);
 }
 
 // Of stages on several ranks; tied layers apart.
@@ -487,6 +519,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_schedule_goes_on_bit_for_bit),
+        cmocka_unit_test(fp16_goes_on_bit_for_bit),
         cmocka_unit_test(copies_go_on_bit_for_bit),
         cmocka_unit_test(random_schedules_go_on_bit_for_bit),
         cmocka_unit_test(another_plan_finds_every_layer),

@@ -22,6 +22,26 @@ static uint64_t batch_of(const struct made *made, uint32_t micro_batches, const 
     return micro_batches * each - random_below(seed, each);
 }
 
+// Of 16 bits a third, half of them fp16 where that is run.
+static enum precision precision_of(const struct made *made, uint64_t *seed)
+{
+    if (random_below(seed, 3))
+        return PRECISION_FP32;
+    return made->plan.weights == WEIGHTS_FLUSH && random_below(seed, 2) ? PRECISION_FP16 : PRECISION_BF16;
+}
+
+// From what never overflows to what does at first, and soon again.
+static struct loss_scaling scaling_of(enum precision precision, uint64_t *seed)
+{
+    if (precision != PRECISION_FP16)
+        return (struct loss_scaling){ 0 };
+    return (struct loss_scaling){ .scale = ldexpf(1, (int)random_below(seed, 32)),
+                                  .interval = 1 + (uint32_t)random_below(seed, 3) };
+}
+
+// Steps in fp16 that were made, and such that were not.
+static uint64_t made_steps, skipped_steps;
+
 // Of copies that do together what they share states for: whether these cannot, by their schedule.
 static bool cannot_meet(const struct made *made, const struct error *error)
 {
@@ -35,13 +55,15 @@ static bool verify_model_of(uint64_t trial, struct made *made, struct model *mod
                             uint64_t *seed)
 {
     struct error error = { 0 };
-    made->plan.holding.optimizer = (precision == PRECISION_BF16 ? OPTIMIZER_SGD_MASTER : OPTIMIZER_SGD)
+    made->plan.holding.optimizer = (precision != PRECISION_FP32 ? OPTIMIZER_SGD_MASTER : OPTIMIZER_SGD)
                                  + (enum optimizer_kind)random_below(seed, 3);
     cut(made, model, seed, random_below(seed, 2));
     struct verification result;
     const struct run_place place = { .device = device_of(trial, precision) };
-    const struct verify_settings settings = { .steps = 2, .seed = trial, .clip = clip_of(made, seed),
-                                              .batch = batch_of(made, made->plan.micro_batches, model, seed) };
+    const struct verify_settings settings = { .steps = precision == PRECISION_FP16 ? 4 : 2, .seed = trial,
+                                              .clip = clip_of(made, seed),
+                                              .batch = batch_of(made, made->plan.micro_batches, model, seed),
+                                              .scaling = scaling_of(precision, seed) };
     const bool good = verify_plan(&made->plan, model, &place, &settings, &result, &error);
     if (!good && cannot_meet(made, &error)) {
         model_free(model);
@@ -56,13 +78,15 @@ static bool verify_model_of(uint64_t trial, struct made *made, struct model *mod
                  made->plan.stage_count, made->plan.micro_batches, (unsigned long long)result.differing, result.copy,
                  result.layer, (unsigned long long)result.index, result.losses_differing);
     assert_true(result.parameter_count > 0);
+    skipped_steps += result.skipped;
+    made_steps += precision == PRECISION_FP16 ? result.steps - result.skipped : 0;
     model_free(model);
     return true;
 }
 
 static bool verify_one(uint64_t trial, struct made *made, uint64_t *seed)
 {
-    const enum precision precision = random_below(seed, 4) ? PRECISION_FP32 : PRECISION_BF16;
+    const enum precision precision = precision_of(made, seed);
     const bool is_split = strcmp(made->plan.schedule, "seq1f1b") == 0;
     return verify_model_of(trial, made, (is_split ? long_model : small_model)(seed, precision), precision, seed);
 }
@@ -95,6 +119,8 @@ static void every_schedule_computes_what_it_should_bit_for_bit(void **state)
         print_message("# %s: %zu, and %zu whose copies cannot meet\n", generator->name, verified, apart);
         assert_true(verified > 5 * apart);
     }
+    print_message("# in fp16: %zu steps made, %zu skipped\n", (size_t)made_steps, (size_t)skipped_steps);
+    assert_true(made_steps > 0 && skipped_steps > 0);
 }
 
 // Any order, any way of keeping weights: split backwards, groups, two routes whose
@@ -270,7 +296,7 @@ static void tied_layers_apart_share_their_words_bit_for_bit(void **state)
             struct made made = { .plan.holding.tied_apart = true };
             if (!set_schedule(&made, &asked) || made.plan.weights != WEIGHTS_FLUSH)
                 continue;
-            const enum precision precision = random_below(&seed, 4) ? PRECISION_FP32 : PRECISION_BF16;
+            const enum precision precision = precision_of(&made, &seed);
             struct model *model = (generator->takes_splits ? long_tied_model : tied_model)(&seed, precision);
             verify_model_of(trial, &made, model, precision, &seed);
             verified++;
@@ -339,6 +365,27 @@ static void tied_layers_on_two_stages_must_be_meant_to_be_and_met_at_a_flush(voi
     }
 }
 
+// Stages that step at different times cannot agree on whether to.
+static void fp16_needs_a_flush(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    uint64_t seed = 1;
+    struct model *model = small_model(&seed, PRECISION_FP16);
+    struct made made = { .plan.holding.optimizer = OPTIMIZER_ADAMW_MASTER };
+    const struct asked asked = { .generator = generator_find("pipedream", &error), .ranks = 2, .micro_batches = 4 };
+    assert_true(set_schedule(&made, &asked));
+    cut(&made, model, &seed, false);
+    struct verification result;
+    assert_false(verify_plan(&made.plan, model, &(struct run_place){ .device = "cpu:fp16" },
+                             &(struct verify_settings){ .steps = 1, .seed = 1 }, &result, &error));
+    assert_error(error, "training in fp16 skips a step on all stages where gradients overflow on one, and the stages of"
+                        " pipedream, which has no flush, step at different times; name a device in bf16, or take a"
+                        " schedule that flushes");
+    assert_int_equal(error.kind, ERROR_INPUT);
+    model_free(model);
+}
+
 static void a_plan_of_another_model_is_refused(void **state)
 {
     (void)state;
@@ -383,6 +430,7 @@ int main(void)
         cmocka_unit_test(tied_layers_apart_share_their_words_bit_for_bit),
         cmocka_unit_test(sequences_in_parts_compute_what_whole_ones_do),
         cmocka_unit_test(tied_layers_on_two_stages_must_be_meant_to_be_and_met_at_a_flush),
+        cmocka_unit_test(fp16_needs_a_flush),
         cmocka_unit_test(a_plan_of_another_model_is_refused),
         cmocka_unit_test(a_size_that_no_model_has_is_refused),
     };

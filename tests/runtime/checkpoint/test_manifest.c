@@ -27,6 +27,34 @@ static void the_example_is_read_and_written_again(void **state)
     free(example);
 }
 
+static void a_loss_scale_is_read_and_written_again(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    struct text text = { 0 }, again = { 0 };
+    char *example = test_document("docs/formats/checkpoint.md");
+    struct manifest *manifest = read_text(example, &error);
+    assert_good(manifest, error);
+    snprintf(manifest->loss_scale.scale, sizeof manifest->loss_scale.scale, "32768");
+    manifest->loss_scale.interval = 2000;
+    manifest->loss_scale.made = 3;
+    manifest->loss_scale.skipped = 1;
+    manifest_write(manifest, &text);
+    manifest_free(manifest);
+    assert_non_null(strstr(text.data, "\"version\": 2,\n"));
+    assert_non_null(strstr(text.data, "\"loss_scale\": {\"scale\": \"32768\", \"interval\": 2000, \"made\": 3, "
+                                      "\"skipped\": 1},\n"));
+    manifest = read_text(text.data, &error);
+    assert_good(manifest, error);
+    assert_int_equal(manifest->loss_scale.made, 3);
+    manifest_write(manifest, &again);
+    assert_string_equal(again.data, text.data);
+    manifest_free(manifest);
+    text_clear(&text);
+    text_clear(&again);
+    free(example);
+}
+
 static void a_batch_is_read_and_written_again(void **state)
 {
     (void)state;
@@ -106,12 +134,13 @@ enum { CHANGED = sizeof changed / sizeof changed[0] };
 
 int main(void)
 {
-    struct CMUnitTest tests[3 + CHANGED] = {
+    struct CMUnitTest tests[4 + CHANGED] = {
         cmocka_unit_test(the_example_is_read_and_written_again),
         cmocka_unit_test(a_batch_is_read_and_written_again),
+        cmocka_unit_test(a_loss_scale_is_read_and_written_again),
         cmocka_unit_test(every_bit_counts),
     };
     for (size_t i = 0; i < CHANGED; i++)
-        tests[3 + i] = (struct CMUnitTest)TEST_ROW(is_refused, &changed[i]);
+        tests[4 + i] = (struct CMUnitTest)TEST_ROW(is_refused, &changed[i]);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
