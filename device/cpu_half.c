@@ -1,5 +1,5 @@
-// The kernels of "cpu:bf16" and "cpu:fp16", the slow and right twins of numbers of 16 bits (half.h): each widens what it
-// reads to floats, calls the plain kernel, and rounds what that wrote, to nearest even.
+// The kernels of "cpu:bf16" and "cpu:fp16", the slow and right twins of numbers of 16 bits (half.h): each widens what
+// it reads to floats, calls the plain kernel, and rounds what that wrote, to nearest even.
 //
 //     16 bits   a ----> float ---> kernel ---> float ----> out   16 bits
 //                exact                          one rounding
@@ -144,7 +144,7 @@ static void halves_fill(struct queue *queue, struct values *out, float value, si
 }
 
 static void halves_fill_normal(struct queue *queue, struct values *out, float deviation, uint64_t key, uint64_t first,
-                             size_t count)
+                               size_t count)
 {
     struct call call = { .queue = queue };
     struct values *to = output(&call, out, count);
@@ -152,7 +152,7 @@ static void halves_fill_normal(struct queue *queue, struct values *out, float de
 }
 
 static void halves_add(struct queue *queue, struct values *out, const struct values *a, const struct values *b,
-                     size_t count)
+                       size_t count)
 {
     struct call call = { .queue = queue };
     const struct values *left = input(&call, a, count), *right = input(&call, b, count);
@@ -181,7 +181,7 @@ static void halves_narrow(struct queue *queue, struct values *out, const float *
 }
 
 static void halves_dropout(struct queue *queue, struct values *out, const struct values *in, size_t count,
-                         struct dropout dropout)
+                           struct dropout dropout)
 {
     struct call call = { .queue = queue };
     const struct values *from = input(&call, in, count);
@@ -198,7 +198,7 @@ static void halves_relu(struct queue *queue, struct values *out, uint8_t *passed
 }
 
 static void halves_relu_backward(struct queue *queue, struct values *in_gradient, const struct values *out_gradient,
-                               const uint8_t *passed, size_t count)
+                                 const uint8_t *passed, size_t count)
 {
     struct call call = { .queue = queue };
     const struct values *from = input(&call, out_gradient, count);
@@ -215,7 +215,7 @@ static void halves_gelu(struct queue *queue, struct values *out, const struct va
 }
 
 static void halves_gelu_backward(struct queue *queue, struct values *in_gradient, struct values *out,
-                               const struct values *out_gradient, const struct values *in, size_t count)
+                                 const struct values *out_gradient, const struct values *in, size_t count)
 {
     struct call call = { .queue = queue };
     const struct values *gradient = input(&call, out_gradient, count), *from = input(&call, in, count);
@@ -226,8 +226,8 @@ static void halves_gelu_backward(struct queue *queue, struct values *in_gradient
 // --- rows and columns ------------------------------------------------------------------
 
 static void halves_add_branch(struct queue *queue, struct values *out, const struct values *trunk,
-                            const struct values *branch, const struct values *bias, size_t rows, size_t columns,
-                            struct dropout dropout)
+                              const struct values *branch, const struct values *bias, size_t rows, size_t columns,
+                              struct dropout dropout)
 {
     struct call call = { .queue = queue };
     const struct values *along = input(&call, trunk, rows * columns), *from = input(&call, branch, rows * columns);
@@ -243,7 +243,8 @@ static void halves_sum_columns(struct queue *queue, float *sums, const struct va
     CALL(&call, sum_columns, sums, from, rows, columns);
 }
 
-static void halves_softmax(struct queue *queue, struct values *out, const struct values *in, size_t rows, size_t columns)
+static void halves_softmax(struct queue *queue, struct values *out, const struct values *in, size_t rows,
+                           size_t columns)
 {
     struct call call = { .queue = queue };
     const struct values *from = input(&call, in, rows * columns);
@@ -261,7 +262,7 @@ static struct layer_norm norm_of(struct call *call, const struct layer_norm *nor
 }
 
 static void halves_layer_norm(struct queue *queue, const struct layer_norm *norm, struct values *out, float *mean,
-                            float *rstd)
+                              float *rstd)
 {
     struct call call = { .queue = queue };
     const struct layer_norm own = norm_of(&call, norm);
@@ -270,7 +271,7 @@ static void halves_layer_norm(struct queue *queue, const struct layer_norm *norm
 }
 
 static void halves_layer_norm_again(struct queue *queue, const struct layer_norm *norm, struct values *out,
-                                  const float *mean, const float *rstd)
+                                    const float *mean, const float *rstd)
 {
     struct call call = { .queue = queue };
     const struct layer_norm own = norm_of(&call, norm);
@@ -279,8 +280,8 @@ static void halves_layer_norm_again(struct queue *queue, const struct layer_norm
 }
 
 static void halves_layer_norm_backward_input(struct queue *queue, const struct layer_norm *norm,
-                                           struct values *in_gradient, const struct values *out_gradient,
-                                           const struct values *add, const float *mean, const float *rstd)
+                                             struct values *in_gradient, const struct values *out_gradient,
+                                             const struct values *add, const float *mean, const float *rstd)
 {
     struct call call = { .queue = queue };
     const size_t count = norm->rows * norm->columns;
@@ -291,8 +292,8 @@ static void halves_layer_norm_backward_input(struct queue *queue, const struct l
 }
 
 static void halves_layer_norm_backward_weight(struct queue *queue, const struct layer_norm *norm, float *gain_gradient,
-                                            float *offset_gradient, const struct values *out_gradient,
-                                            const float *mean, const float *rstd)
+                                              float *offset_gradient, const struct values *out_gradient,
+                                              const float *mean, const float *rstd)
 {
     struct call call = { .queue = queue };
     const struct layer_norm own = norm_of(&call, norm);
@@ -303,7 +304,7 @@ static void halves_layer_norm_backward_weight(struct queue *queue, const struct 
 // --- words, attention, loss --------------------------------------------------------------
 
 static void halves_embedding(struct queue *queue, const struct embedding *embedding, struct values *out,
-                           const struct values *words, const struct values *positions)
+                             const struct values *words, const struct values *positions)
 {
     struct call call = { .queue = queue };
     const struct values *all = input(&call, words, embedding_own(embedding) * embedding->columns);
@@ -314,7 +315,7 @@ static void halves_embedding(struct queue *queue, const struct embedding *embedd
 }
 
 static void halves_embedding_backward(struct queue *queue, const struct embedding *embedding, float *words_gradient,
-                                    float *positions_gradient, const struct values *out_gradient)
+                                      float *positions_gradient, const struct values *out_gradient)
 {
     struct call call = { .queue = queue };
     const struct values *gradient = input(&call, out_gradient, embedding->rows * embedding->columns);
@@ -332,8 +333,8 @@ static size_t attention_whole_count(const struct attention *attention)
     return attention->batch * attention_whole(attention) * attention->heads * attention->size;
 }
 
-static void halves_attention(struct queue *queue, const struct attention *attention, struct values *out, float *log_sums,
-                           const struct values *qkv, void *workspace)
+static void halves_attention(struct queue *queue, const struct attention *attention, struct values *out,
+                             float *log_sums, const struct values *qkv, void *workspace)
 {
     struct call call = { .queue = queue };
     const struct values *from = input(&call, qkv, 3 * attention_whole_count(attention));
@@ -342,9 +343,9 @@ static void halves_attention(struct queue *queue, const struct attention *attent
 }
 
 static void halves_attention_backward(struct queue *queue, const struct attention *attention,
-                                    struct values *qkv_gradient, const struct values *out_gradient,
-                                    const struct values *out, const float *log_sums, const struct values *qkv,
-                                    void *workspace)
+                                      struct values *qkv_gradient, const struct values *out_gradient,
+                                      const struct values *out, const float *log_sums, const struct values *qkv,
+                                      void *workspace)
 {
     struct call call = { .queue = queue };
     const size_t count = attention_count(attention);
@@ -386,7 +387,7 @@ static void halves_cross_entropy_join(struct queue *queue, const struct cross_en
 }
 
 static void halves_cross_entropy_backward(struct queue *queue, const struct cross_entropy *loss,
-                                        struct values *logits_gradient, const float *log_sums)
+                                          struct values *logits_gradient, const float *log_sums)
 {
     struct call call = { .queue = queue };
     const struct cross_entropy own = loss_of(&call, loss);

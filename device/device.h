@@ -29,9 +29,9 @@ struct event;
 // The maker by name: "cpu", which takes the best instruction set the processor has;
 // "cpu:avx2" and the like choose one; on "cpu:queued" queues are threads and run ahead
 // of their host, and with "cpu:queued,graphs" they record (below); "cpu:bf16" computes
-// in bfloat16, slowly, and "cpu:fp16" in IEEE's numbers of 16 bits ("cpu:bf16,avx2": both); with "cpu:link=2GB/s" what it exchanges with
-// its host's memory takes as long as over such a link. Freed by device_close(), after its
-// queues, events and memory.
+// in bfloat16, slowly, and "cpu:fp16" in IEEE's numbers of 16 bits ("cpu:bf16,avx2": both);
+// with "cpu:link=2GB/s" what it exchanges with its host's memory takes as long as over such
+// a link. Freed by device_close(), after its queues, events and memory.
 struct device *device_open(const char *name, struct error *error);
 // A device for what is done in the host's memory in place of the device's own: the processor, of the same precision
 // and, where the device is one, with the same bits. To be freed likewise.

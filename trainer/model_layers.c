@@ -332,11 +332,13 @@ bool batch_settings_take(struct batch_settings *settings, const struct model *mo
     const uint64_t rows = model->sizes.micro_batch, needed = (batch + rows - 1) / rows;
     const unsigned long long samples = batch, whole = rows;
     if (batch > 0 && !flushes)
-        return error_set(error, "a batch of %llu samples is for a schedule that flushes: others average whole "
-                         "micro-batches from update to update; leave the batch out, or plan by such a schedule", samples);
+        return error_set(error, "a batch of %llu samples is for a schedule that flushes: others average whole"
+                         " micro-batches from update to update; leave the batch out, or plan by such a schedule",
+                         samples);
     if (needed > settings->samples)
-        return error_set(error, "a batch of %llu samples is more than the plan's %u micro-batches of %llu have room for:"
-                         " plan for %llu micro-batches", samples, settings->samples, whole, (unsigned long long)needed);
+        return error_set(error, "a batch of %llu samples is more than the plan's %u micro-batches of %llu have room"
+                         " for: plan for %llu micro-batches", samples, settings->samples, whole,
+                         (unsigned long long)needed);
     if (batch > 0 && needed < settings->samples)
         return error_set(error, "a batch of %llu samples leaves nothing for the last of the plan's %u micro-batches of"
                          " %llu: plan for %llu micro-batches", samples, settings->samples, whole,

@@ -174,7 +174,12 @@ static cudaError_t load_of()
                         columns_kernel<pack_of<T>, norm_sum<T>>, columns_kernel<1, norm_sum<T>>);
 }
 
+static cudaError_t load_of_all()
+{
+    return first_bad(load_of<float>(), first_bad(load_of<__nv_bfloat16>(), load_of<__half>()));
+}
+
 cudaError_t cuda_load_columns(void)
 {
-    return first_bad(load_of<float>(), load_of<__nv_bfloat16>());
+    return load_of_all();
 }

@@ -1,6 +1,6 @@
-// The maker of "cuda" devices: "cuda", "cuda:1", "cuda:bf16", "cuda:1,tf32"; "cuda:graphs", whose
-// queues record (device.h); "cuda:registered", whose messages NCCL moves without a copy in between
-// where it can; "cuda:spare=16", whose matrix products leave 16 multiprocessors to messages; and
+// The maker of "cuda" devices: "cuda", "cuda:1", "cuda:bf16", "cuda:fp16" (whose attention is all by our own kernels),
+// "cuda:1,tf32"; "cuda:graphs", whose queues record (device.h); "cuda:registered", whose messages NCCL moves without a
+// copy in between where it can; "cuda:spare=16", whose matrix products leave 16 multiprocessors to messages; and
 // "cuda:seen", whose memory is the host's, so that tests which look into it run on a GPU as they are.
 #include <assert.h>
 #include <cublasLt.h>
@@ -11,6 +11,7 @@
 
 #include "common/number.h"
 #include "device/cuda/cuda.h"
+#include "device/device_names.h"
 
 enum { LEAST_CAPABILITY = 8 };  // bfloat16 in the matrix units, cuDNN's attention
 
@@ -18,7 +19,7 @@ enum { LEAST_CAPABILITY = 8 };  // bfloat16 in the matrix units, cuDNN's attenti
 
 struct wish {
     uint64_t ordinal, spare;
-    bool tf32, bf16, fp32, seen, graphs, registered;
+    bool tf32, bf16, fp16, fp32, seen, graphs, registered;
 };
 
 static bool is_number(const char *word, size_t length)
@@ -30,8 +31,9 @@ static bool take_word(const char *word, size_t length, struct wish *wish)
 {
     static const char spare[] = "spare=";
     const size_t front = strlen(spare);
-    static const char *const names[] = { "tf32", "bf16", "fp32", "seen", "graphs", "registered" };
-    bool *const flags[] = { &wish->tf32, &wish->bf16, &wish->fp32, &wish->seen, &wish->graphs, &wish->registered };
+    static const char *const names[] = { "tf32", "bf16", "fp16", "fp32", "seen", "graphs", "registered" };
+    bool *const flags[] = { &wish->tf32, &wish->bf16, &wish->fp16, &wish->fp32, &wish->seen, &wish->graphs,
+                            &wish->registered };
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (strlen(names[i]) == length && memcmp(names[i], word, length) == 0)
             return *flags[i] = true;
@@ -50,17 +52,17 @@ static bool read_wish(const char *detail, struct wish *wish, struct error *error
         const size_t length = strcspn(at, ",");
         if (!take_word(at, length, wish) || (at[length] && !at[length + 1]))
             return error_set(error,
-                             "there is no device cuda:%s (behind the colon stand a GPU's number, tf32, bf16, graphs,"
-                             " registered, spare=N and seen, such as cuda:1 and cuda:0,bf16)",
+                             "there is no device cuda:%s (behind the colon stand a GPU's number, tf32, bf16, fp16,"
+                             " graphs, registered, spare=N and seen, such as cuda:1 and cuda:0,bf16)",
                              detail);
         at += length + (at[length] != '\0');
     }
     if (wish->seen && wish->registered)
         return error_set(error, "there is no device cuda:%s (NCCL registers the GPU's memory, and seen is the host's)",
                          detail);
-    if (wish->bf16 && (wish->tf32 || wish->fp32))
-        return error_set(error, "there is no device cuda:%s (tf32 is a way to multiply fp32; a device has one of bf16"
-                                " and fp32)",
+    if (wish->bf16 + wish->fp16 + (wish->tf32 || wish->fp32) > 1)
+        return error_set(error, "there is no device cuda:%s (tf32 is a way to multiply fp32; a device has one of bf16,"
+                                " fp16 and fp32)",
                          detail);
     return true;
 }
@@ -148,10 +150,10 @@ static bool open_with(struct device *device, const struct wish *wish, struct err
                                  .is_registered = wish->registered,
                                  .attention_lock = PTHREAD_MUTEX_INITIALIZER };
     device->kernels = &cuda_kernels;
-    device->precision = wish->bf16 ? PRECISION_BF16 : PRECISION_FP32;
+    device->precision = wish->fp16 ? PRECISION_FP16 : wish->bf16 ? PRECISION_BF16 : PRECISION_FP32;
     device->runs_ahead = true;
     device->records = wish->graphs;
-    strcpy(device->host, wish->bf16 ? "cpu:bf16" : "cpu");
+    strcpy(device->host, device_name_in(device->precision));
     return describe(device, wish, error)
         // The primary context is made here: one for the process, whatever else uses CUDA in it.
         && cuda_good(cudaInitDevice(own->ordinal, 0, 0), "device cuda: starting the GPU", error)

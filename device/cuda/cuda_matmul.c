@@ -54,7 +54,9 @@ struct cublas *cublas_create(struct device *device, struct error *error)
     }
     const bool tf32 = cuda_device_of(device)->tf32;
     cublas->device = device;
-    cublas->values = device->precision == PRECISION_BF16 ? CUDA_R_16BF : CUDA_R_32F;
+    static const cudaDataType_t types[] = { [PRECISION_FP32] = CUDA_R_32F, [PRECISION_BF16] = CUDA_R_16BF,
+                                            [PRECISION_FP16] = CUDA_R_16F };
+    cublas->values = types[device->precision];
     cublas->multiprocessors = cuda_device_of(device)->for_products;
     cublas->compute = tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
     if (good(cublasLtCreate(&cublas->handle), "opening cuBLASLt", error)

@@ -494,7 +494,12 @@ static cudaError_t load_of()
     return first_bad(status, first_bad(load_scale<T, T>(), first_bad(load_scale<float, T>(), load_scale<T, float>())));
 }
 
+static cudaError_t load_of_all()
+{
+    return first_bad(load_of<float>(), first_bad(load_of<__nv_bfloat16>(), load_of<__half>()));
+}
+
 cudaError_t cuda_load_elementwise(void)
 {
-    return first_bad(load_of<float>(), load_of<__nv_bfloat16>());
+    return load_of_all();
 }

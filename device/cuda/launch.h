@@ -7,7 +7,7 @@
 //         |
 //     launch.h        this page: C, so that the makers stay C
 //         |
-//     *.cu            templates over float and __nv_bfloat16
+//     *.cu            templates over float, __nv_bfloat16 and __half
 //
 // Addresses are multiples of the number's own size only, unless a sentence says
 // more: wide loads are a path that a kernel takes where its addresses allow it. A
@@ -100,8 +100,8 @@ cudaError_t cuda_embedding_backward(const struct cuda_launch *launch, const stru
                                     float *words_gradient, float *positions_gradient,
                                     const struct values *out_gradient);
 
-// Any size of head up to 256, any sequence: what is done in fp32, and in bf16 where cuDNN refuses the shape. The
-// log_sums are cuDNN's too (the natural logarithm), so that a forward of one suits the other's backward. The
+// Any size of head up to 256, any sequence: what is done in fp32 and fp16, and in bf16 where cuDNN refuses the shape.
+// The log_sums are cuDNN's too (the natural logarithm), so that a forward of one suits the other's backward. The
 // workspace is attention_workspace_bytes().
 cudaError_t cuda_attention(const struct cuda_launch *launch, const struct attention *attention, struct values *out,
                            float *log_sums, const struct values *qkv, void *workspace);

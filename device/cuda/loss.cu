@@ -207,7 +207,12 @@ static cudaError_t load_of()
                         targets_kernel<T>, loss_backward_kernel<T, WARP>, loss_backward_kernel<T, BLOCK>);
 }
 
+static cudaError_t load_of_all()
+{
+    return first_bad(load_of<float>(), first_bad(load_of<__nv_bfloat16>(), load_of<__half>()));
+}
+
 cudaError_t cuda_load_loss(void)
 {
-    return first_bad(load_kernels(sums_kernel<float>, join_kernel), first_bad(load_of<float>(), load_of<__nv_bfloat16>()));
+    return first_bad(load_kernels(sums_kernel<float>, join_kernel), load_of_all());
 }

@@ -1,4 +1,4 @@
-// Private: what every kernel is written with: numbers of either precision, several
+// Private: what every kernel is written with: numbers of each precision, several
 // at a time, and the launch.
 //
 //     address:   0       16      32      48      64
@@ -14,6 +14,7 @@
 #define DEVICE_CUDA_NUMBERS_CUH
 
 #include <cuda_bf16.h>
+#include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
 #include "device/cuda/launch.h"
@@ -128,6 +129,59 @@ __device__ inline void store(__nv_bfloat16 *to, const pack<N> &x)
     }
 }
 
+// Two of fp16 likewise, which no float has as they are.
+__device__ inline float low_fp16(unsigned word)
+{
+    return __half2float(__ushort_as_half((unsigned short)(word & 0xffffu)));
+}
+
+__device__ inline float high_fp16(unsigned word)
+{
+    return __half2float(__ushort_as_half((unsigned short)(word >> 16)));
+}
+
+__device__ inline unsigned two_fp16(float low, float high)
+{
+    const __half2 both = __floats2half2_rn(low, high);
+    return (unsigned)__half_as_ushort(both.x) | (unsigned)__half_as_ushort(both.y) << 16;
+}
+
+template <int N>
+__device__ inline pack<N> load(const __half *from)
+{
+    pack<N> x;
+    if constexpr (N == 8) {
+        const uint4 words = *(const uint4 *)from;
+        x.at[0] = low_fp16(words.x), x.at[1] = high_fp16(words.x), x.at[2] = low_fp16(words.y);
+        x.at[3] = high_fp16(words.y), x.at[4] = low_fp16(words.z), x.at[5] = high_fp16(words.z);
+        x.at[6] = low_fp16(words.w), x.at[7] = high_fp16(words.w);
+    } else if constexpr (N == 4) {
+        const uint2 words = *(const uint2 *)from;
+        x.at[0] = low_fp16(words.x), x.at[1] = high_fp16(words.x);
+        x.at[2] = low_fp16(words.y), x.at[3] = high_fp16(words.y);
+    } else {
+#pragma unroll
+        for (int i = 0; i < N; i++)
+            x.at[i] = __half2float(from[i]);
+    }
+    return x;
+}
+
+template <int N>
+__device__ inline void store(__half *to, const pack<N> &x)
+{
+    if constexpr (N == 8) {
+        __stcg((uint4 *)to, make_uint4(two_fp16(x.at[0], x.at[1]), two_fp16(x.at[2], x.at[3]),
+                                       two_fp16(x.at[4], x.at[5]), two_fp16(x.at[6], x.at[7])));
+    } else if constexpr (N == 4) {
+        __stcg((uint2 *)to, make_uint2(two_fp16(x.at[0], x.at[1]), two_fp16(x.at[2], x.at[3])));
+    } else {
+#pragma unroll
+        for (int i = 0; i < N; i++)
+            to[i] = __float2half_rn(x.at[i]);
+    }
+}
+
 // Loops over a pack, all N at once: `x = each<N>([&](int i) { return a.at[i] + b.at[i]; })`.
 template <int N, class Number>
 __device__ inline pack<N> each(Number number)
@@ -141,7 +195,7 @@ __device__ inline pack<N> each(Number number)
 
 // --- exponentials ------------------------------------------------------------------
 
-// For float to the last bit or two; what is rounded to bfloat16 takes the
+// For float to the last bit or two; what is rounded to 16 bits takes the
 // processor's own (2 units in the last place of a float near 0, more far from it).
 template <class T>
 __device__ inline float exponential(float x)
@@ -268,6 +322,9 @@ inline cudaError_t first_bad(cudaError_t first, cudaError_t second)
     do {                                                 \
         if ((launch)->precision == PRECISION_BF16) {     \
             using T = __nv_bfloat16;                     \
+            return launched;                             \
+        } else if ((launch)->precision == PRECISION_FP16) { \
+            using T = __half;                            \
             return launched;                             \
         } else {                                         \
             using T = float;                             \

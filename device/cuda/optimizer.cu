@@ -182,8 +182,13 @@ static cudaError_t load_of()
     return load_kernels(each_kernel<UPDATE_PACK, adamw_body<T>>, each_kernel<UPDATE_PACK, sgd_body<T>>);
 }
 
+static cudaError_t load_of_all()
+{
+    return first_bad(load_of<float>(), first_bad(load_of<__nv_bfloat16>(), load_of<__half>()));
+}
+
 cudaError_t cuda_load_optimizer(void)
 {
     return first_bad(load_kernels(squares_kernel, root_kernel, clip_factor_kernel, each_kernel<UPDATE_PACK, clip_body>),
-                     first_bad(load_of<float>(), load_of<__nv_bfloat16>()));
+                     load_of_all());
 }

@@ -215,7 +215,12 @@ static cudaError_t load_of()
                         norm_input_kernel<T, BLOCK>);
 }
 
+static cudaError_t load_of_all()
+{
+    return first_bad(load_of<float>(), first_bad(load_of<__nv_bfloat16>(), load_of<__half>()));
+}
+
 cudaError_t cuda_load_rows(void)
 {
-    return first_bad(load_of<float>(), load_of<__nv_bfloat16>());
+    return load_of_all();
 }

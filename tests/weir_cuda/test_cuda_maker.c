@@ -9,25 +9,25 @@ static struct name_row {
     const char *detail, *sentence;
 } name_rows[] = {
     { "a word that is none is refused", "fast",
-      "there is no device cuda:fast (behind the colon stand a GPU's number, tf32, bf16, graphs, registered, spare=N and seen, such as cuda:1"
+      "there is no device cuda:fast (behind the colon stand a GPU's number, tf32, bf16, fp16, graphs, registered, spare=N and seen, such as cuda:1"
       " and cuda:0,bf16)" },
     { "a comma wants a word behind it", "1,",
-      "there is no device cuda:1, (behind the colon stand a GPU's number, tf32, bf16, graphs, registered, spare=N and seen, such as cuda:1"
+      "there is no device cuda:1, (behind the colon stand a GPU's number, tf32, bf16, fp16, graphs, registered, spare=N and seen, such as cuda:1"
       " and cuda:0,bf16)" },
     { "and one in front", ",bf16",
-      "there is no device cuda:,bf16 (behind the colon stand a GPU's number, tf32, bf16, graphs, registered, spare=N and seen, such as cuda:1"
+      "there is no device cuda:,bf16 (behind the colon stand a GPU's number, tf32, bf16, fp16, graphs, registered, spare=N and seen, such as cuda:1"
       " and cuda:0,bf16)" },
     { "a number is not negative", "-1",
-      "there is no device cuda:-1 (behind the colon stand a GPU's number, tf32, bf16, graphs, registered, spare=N and seen, such as cuda:1"
+      "there is no device cuda:-1 (behind the colon stand a GPU's number, tf32, bf16, fp16, graphs, registered, spare=N and seen, such as cuda:1"
       " and cuda:0,bf16)" },
     { "what is to be spared is a number", "spare=few",
-      "there is no device cuda:spare=few (behind the colon stand a GPU's number, tf32, bf16, graphs, registered, spare=N and seen, such as cuda:1"
+      "there is no device cuda:spare=few (behind the colon stand a GPU's number, tf32, bf16, fp16, graphs, registered, spare=N and seen, such as cuda:1"
       " and cuda:0,bf16)" },
     { "and is said", "spare=",
-      "there is no device cuda:spare= (behind the colon stand a GPU's number, tf32, bf16, graphs, registered, spare=N and seen, such as cuda:1"
+      "there is no device cuda:spare= (behind the colon stand a GPU's number, tf32, bf16, fp16, graphs, registered, spare=N and seen, such as cuda:1"
       " and cuda:0,bf16)" },
     { "tf32 is of fp32", "0,bf16,tf32",
-      "there is no device cuda:0,bf16,tf32 (tf32 is a way to multiply fp32; a device has one of bf16 and fp32)" },
+      "there is no device cuda:0,bf16,tf32 (tf32 is a way to multiply fp32; a device has one of bf16, fp16 and fp32)" },
 };
 
 static bool open_device(struct device *device, const char *detail, struct error *error)

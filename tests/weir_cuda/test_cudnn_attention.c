@@ -186,6 +186,7 @@ static struct own_row {
 } own_rows[] = {
     { "attention of floats takes what our own kernels take", PRECISION_FP32, { 8, 1024, 12, 64, 0, 0 } },
     { "attention of heads that cuDNN cannot read, too", PRECISION_BF16, { 2, 64, 2, 20, 0, 0 } },
+    { "attention of fp16, too", PRECISION_FP16, { 8, 1024, 12, 64, 0, 0 } },
 };
 
 static struct cuda_device opened_as_far(struct device *device, enum precision precision)
@@ -239,6 +240,7 @@ int main(void)
         cmocka_unit_test(a_backward_keeps_dp_in_its_workspace),
         TEST_ROW(our_own_kernels_need_no_cudnn, &own_rows[0]),
         TEST_ROW(our_own_kernels_need_no_cudnn, &own_rows[1]),
+        TEST_ROW(our_own_kernels_need_no_cudnn, &own_rows[2]),
         cmocka_unit_test(without_a_gpu_cudnn_tells_nothing),
     };
     return cmocka_run_group_tests_name("cudnn_attention", tests, NULL, NULL);

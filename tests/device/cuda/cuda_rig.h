@@ -1,5 +1,5 @@
 // A bench for the kernels of device/cuda/ on the GPU that the CPU plays: every check
-// runs in either precision and in three orders of threads and blocks, which must
+// runs in each precision and in three orders of threads and blocks, which must
 // leave the same bits. Buffers begin at odd addresses now and then, and end where
 // the sanitizer, or a guard, sees what is past them; outputs are poisoned.
 #ifndef TESTS_CUDA_RIG_H
@@ -10,6 +10,7 @@
 
 #include "common/hash.h"
 #include "device/cuda/launch.h"
+#include "device/half.h"
 #include "gpu_on_cpu.h"
 #include "tests/test.h"
 
@@ -34,47 +35,24 @@ struct cuda_rig {
     size_t buffer_count;
 };
 
-// --- numbers of either precision ------------------------------------------------------
+// --- numbers of each precision ------------------------------------------------------
 
-static inline float bf16_widened(uint16_t bits)
-{
-    const uint32_t wide = (uint32_t)bits << 16;
-    float x;
-    memcpy(&x, &wide, sizeof x);
-    return x;
-}
-
-// The nearest that a precision holds, ties to even; by trial, the slow and right way:
-// of the two neighbours the nearer.
 static inline float rounded_to(enum precision precision, float x)
 {
-    if (precision == PRECISION_FP32 || isnan(x) || isinf(x))
-        return x;
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    const uint16_t low = (uint16_t)(bits >> 16), high = (uint16_t)(low + 1);
-    const double under = fabs((double)x - (double)bf16_widened(low));
-    const double over = isinf(bf16_widened(high)) ? fabs(ldexp(1, 128) - fabs((double)x))
-                                                  : fabs((double)bf16_widened(high) - (double)x);
-    return bf16_widened(under < over || (under == over && low % 2 == 0) ? low : high);
+    return precision == PRECISION_FP32 ? x : half_widen(precision, half_round(precision, x));
 }
 
 static inline float value_at(const struct cuda_rig *rig, const struct values *values, size_t i)
 {
-    if (rig->precision == PRECISION_BF16)
-        return bf16_widened(((const uint16_t *)(const void *)values)[i]);
-    return ((const float *)(const void *)values)[i];
+    return number_of(values, rig->precision, i);
 }
 
 static inline void set_value(const struct cuda_rig *rig, struct values *values, size_t i, float x)
 {
-    const float near = rounded_to(rig->precision, x);
-    uint32_t bits;
-    memcpy(&bits, &near, sizeof bits);
-    if (rig->precision == PRECISION_BF16)
-        ((uint16_t *)(void *)values)[i] = (uint16_t)(bits >> 16);
+    if (rig->precision == PRECISION_FP32)
+        ((float *)(void *)values)[i] = x;
     else
-        ((float *)(void *)values)[i] = near;
+        ((uint16_t *)(void *)values)[i] = half_round(rig->precision, x);
 }
 
 // --- buffers -----------------------------------------------------------------------------
@@ -146,12 +124,13 @@ static inline void must_launch(cudaError_t status)
         fail_msg("the launch gave %d: %s", (int)status, gpu_trouble() ? gpu_trouble() : "no more is known");
 }
 
-// Relative to 1 + |want|: `tolerance` for float; what is rounded to bfloat16 may be one
+// Relative to 1 + |want|: `tolerance` for float; what is rounded to 16 bits may be one
 // unit in its last place further.
 static inline void must_be_near(const struct cuda_rig *rig, double got, double want, double tolerance,
                                 const char *what, size_t i)
 {
-    const double allowed = tolerance * (1 + fabs(want)) + (rig->precision == PRECISION_BF16 ? fabs(want) / 128 : 0);
+    static const double units[] = { [PRECISION_FP32] = 0, [PRECISION_BF16] = 1. / 128, [PRECISION_FP16] = 1. / 1024 };
+    const double allowed = tolerance * (1 + fabs(want)) + units[rig->precision] * fabs(want);
     if (!(fabs(got - want) <= allowed))
         fail_msg("%s[%zu] is %.9g, should be %.9g", what, i, got, want);
 }
@@ -206,7 +185,7 @@ static inline void cuda_rig_trial(struct cuda_rig *rig, cuda_check *check, uint6
 static inline void cuda_rig_try(cuda_check *check, uint64_t trials)
 {
     must_launch(cuda_load_kernels());
-    for (enum precision precision = PRECISION_FP32; precision <= PRECISION_BF16; precision++) {
+    for (enum precision precision = PRECISION_FP32; precision <= PRECISION_FP16; precision++) {
         struct cuda_rig rig = { .precision = precision };
         rig.launch = (struct cuda_launch){ .precision = precision, .failure = &rig.failure };
         rig.launch.scratch = aligned_alloc(CUDA_RIG_ALIGN, CUDA_SCRATCH_BYTES);

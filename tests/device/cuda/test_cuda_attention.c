@@ -126,7 +126,7 @@ static void must_be_gradient(const struct cuda_rig *rig, const struct values *go
     double largest = 0;
     for (size_t i = 0; i < count; i++)
         largest = fmax(largest, fabs(want[i]));
-    const double tolerance = rig->precision == PRECISION_BF16 ? 1e-2 : 1e-5;
+    const double tolerance = rig->precision != PRECISION_FP32 ? 1e-2 : 1e-5;
     for (size_t i = 0; i < count; i++)
         if (!(fabs((double)value_at(rig, got, i) - want[i]) <= tolerance * (largest + fabs(want[i]))))
             fail_msg("gradient[%zu] is %.9g, should be %.9g", i, (double)value_at(rig, got, i), want[i]);

@@ -17,7 +17,7 @@ static struct some_span cut_span(struct cuda_rig *rig, bool with_first, bool wit
     s.span.weights = s.now;
     s.span.next = out_values(rig, count);
     s.span.gradients = some_floats(rig, count, 1);
-    if (rig->precision == PRECISION_BF16)
+    if (rig->precision != PRECISION_FP32)
         s.span.master = some_sums(rig, count, &s.master_before);
     if (with_first)
         s.span.first = some_sums(rig, count, &s.first_before);
