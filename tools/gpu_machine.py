@@ -303,7 +303,7 @@ class Machine:
         def make():
             name = self.numbered('plan.json')
             cluster = f'{ranks} devices, {DEVICE_GIB // ranks}GiB, 200GB/s 5us'
-            optimizer = 'adamw-master' if 'bf16' in device else 'adamw'
+            optimizer = 'adamw-master' if 'bf16' in device or 'fp16' in device else 'adamw'
             apart = ('--tied', 'apart') if ',tied' in model and ranks > 1 else ()
             self.run('weir', 'partition', self.profile(model, device, *profiled), '--cluster', cluster,
                      '--schedule', schedule, '--micro-batches', str(micro_batches), '--optimizer', optimizer, *apart,

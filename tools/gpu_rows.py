@@ -15,8 +15,8 @@ import time
 
 from gpu_machine import HERE, Failed, Skipped, found_program, iteration_of, last_line, losses, speed_of
 
-KINDS = {'': 'fp32', 'tf32': 'tf32', 'bf16': 'bf16'}
-LOSS_BOUND = {'': 1e-4, 'tf32': 1e-3, 'bf16': 1e-2}  # weir prints losses to 1e-4
+KINDS = {'': 'fp32', 'tf32': 'tf32', 'bf16': 'bf16', 'fp16': 'fp16'}
+LOSS_BOUND = {'': 1e-4, 'tf32': 1e-3, 'bf16': 1e-2, 'fp16': 1e-2}  # weir prints losses to 1e-4
 
 # gpt2 as it is trained where speed counts: tokens per update are 4 times 16 sequences (gpu-peer has the same).
 TRAINED = {'sizes': ('micro_batch=16',), 'micro_batches': 4, 'steps': 12}
@@ -70,7 +70,7 @@ def compared(program, kind):
 def models(kind):
     """Training on the GPU against training on the processor: the same losses, step by step."""
     def check(machine):
-        device, processor = machine.in_kind(kind), 'cpu:bf16' if kind == 'bf16' else 'cpu'
+        device, processor = machine.in_kind(kind), f'cpu:{kind}' if kind in ('bf16', 'fp16') else 'cpu'
         worst, names = 0.0, []
         thin = machine.gpt2('width=32', 'blocks=2', 'heads=4', 'sequence=32')
         for model in ('mlp,width=64,blocks=2', machine.small, thin):
@@ -404,7 +404,8 @@ GROUPS = [
     [(f'{what}-{KINDS[kind]}', 60, compared(f'compare_{what}', kind))
      for what in ('kernels', 'layers') for kind in KINDS],
     [*((f'verify-{schedule}', 40, verify(schedule)) for schedule in ('1f1b', 'gpipe', 'pipedream', 'interleaved')),
-     ('verify-bf16', 40, verify('1f1b', 'bf16')), ('verify-gpt2-124M', 60, check_gpt2),
+     ('verify-bf16', 40, verify('1f1b', 'bf16')), ('verify-fp16', 40, verify('1f1b', 'fp16')),
+     ('verify-gpt2-124M', 60, check_gpt2),
      ('same-bits', 40, check_same_bits)],
     [('bytes', 90, check_bytes)],
     [(f'models-{KINDS[kind]}', 60, models(kind)) for kind in KINDS],
