@@ -11,17 +11,18 @@
 #include "cli/subject.h"
 #include "schedules/csv.h"
 #include "schedules/generators/generate.h"
+#include "schedules/host_moves.h"
 #include "schedules/lower.h"
 #include "schedules/simulate.h"
 
-enum { KEY_FORMAT = KEY_OWN, KEY_DIALECT, KEY_LOWERED, KEY_LF, KEY_SPLITS, KEY_REPLICAS };
+enum { KEY_FORMAT = KEY_OWN, KEY_DIALECT, KEY_LOWERED, KEY_LF, KEY_SPLITS, KEY_REPLICAS, KEY_MOVES };
 enum format { FORMAT_TEXT, FORMAT_JSON, FORMAT_CSV };
 static const char *const format_names[] = { "text", "json", "csv", NULL };
 
 struct given {
     const char *name;  // or file
     enum format format;
-    bool lowered;
+    bool lowered, moves;
     struct sending_options sending;
     struct subject_options from;  // what a file's stages cost
     uint32_t splits;
@@ -42,6 +43,7 @@ static const struct argp_option options[] = {
     OPTION_OUTPUT,
     { "format", KEY_FORMAT, "F", 0,
       "text (a row per rank; the default), json (the document) or csv (PyTorch's file)", 0 },
+    { "moves", KEY_MOVES, 0, 0, "Send what is kept for backwards to the host and fetch it back: EVICT and PREFETCH", 0 },
     { "lowered", KEY_LOWERED, 0, 0, "With the SENDs and RECVs between ranks", 0 },
     OPTION_LOWER,
     OPTION_COST,
@@ -110,6 +112,9 @@ static error_t take(int key, char *argument, struct argp_state *state)
         break;
     case KEY_LOWERED:
         given->lowered = true;
+        break;
+    case KEY_MOVES:
+        given->moves = true;
         break;
     case KEY_SPLITS:
         given->splits = (uint32_t)option_count(argument, "--splits", 1, MOST_SPLITS, state);
@@ -229,6 +234,8 @@ static bool write_csv(const struct given *given, const struct schedule *schedule
     if (left_out.steps || left_out.reductions || left_out.validations)
         command_say("left out, since PyTorch's CSV has no cells for them: %zu STEP, %zu REDUCE, %zu VALIDATE",
                     left_out.steps, left_out.reductions, left_out.validations);
+    if (left_out.moves)
+        command_say("left out likewise: %zu EVICT and PREFETCH", left_out.moves);
     return true;
 }
 
@@ -263,7 +270,7 @@ static bool write_schedule(const struct given *given, const struct schedule *sch
     return draw_chart(given, schedule, text, error);
 }
 
-static bool take_schedule(struct given *given, struct priced *subject, struct error *error)
+static bool load_schedule(struct given *given, struct priced *subject, struct error *error)
 {
     given->from.file = given->name;
     if (is_file(given->name))
@@ -274,6 +281,17 @@ static bool take_schedule(struct given *given, struct priced *subject, struct er
                                               .replicas = given->replicas, .stages = given->stages };
     subject->schedule = schedule_generate_as(given->name, &request, error);
     return subject->schedule != NULL;
+}
+
+static bool take_schedule(struct given *given, struct priced *subject, struct error *error)
+{
+    if (!load_schedule(given, subject, error) || !given->moves)
+        return subject->schedule != NULL;
+    if (subject->schedule->moves)
+        return error_set(error, "%s: has EVICTs and PREFETCHes already; leave --moves out", given->name);
+    if (subject->schedule->lowered)
+        return error_set(error, "%s: has SENDs and RECVs already; --moves wants an order without", given->name);
+    return schedule_add_moves(subject->schedule, error);
 }
 
 static int run(int count, char **arguments)

@@ -7,8 +7,8 @@
 
 // By enum action_kind.
 static const char *const kind_names[ACTION_KINDS] = {
-    "F", "B", "I", "W", "R", "SEND_F", "RECV_F", "SEND_B", "RECV_B", "REDUCE", "STEP",
-    "VALIDATE",
+    "F", "B", "I", "W", "R", "SEND_F", "RECV_F", "SEND_B", "RECV_B", "EVICT", "PREFETCH",
+    "REDUCE", "STEP", "VALIDATE",
 };
 
 // REDUCE, STEP and VALIDATE belong to a stage; everything else to one of its micro-batches.

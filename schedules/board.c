@@ -120,13 +120,23 @@ static bool refuse_second_backward(struct action action, char reason[REASON_SIZE
                   (unsigned)action.stage);
 }
 
-static bool backward_may_come(const struct board *board, struct action action, char reason[REASON_SIZE])
+// What was kept at F, on the device: for the first that runs the backward, or a part of it.
+static bool kept_is_there(const struct board *board, struct action action, char reason[REASON_SIZE])
 {
     if (board_has(board, action, DID_BACKWARD))
         return refuse_second_backward(action, reason);
     if (!board_has(board, action, DID_F))
         return refuse_before(reason, action, ACTION_F);
-    return input_is_there(board, action, reason);
+    return !board_has(board, action, DID_EVICT) || board_has(board, action, DID_PREFETCH)
+        || refuse_before(reason, action, ACTION_PREFETCH);
+}
+
+static bool move_may_come(const struct board *board, struct action action, char reason[REASON_SIZE])
+{
+    if (action.kind == ACTION_PREFETCH)
+        return board_has(board, action, DID_EVICT) || refuse_before(reason, action, ACTION_EVICT);
+    return kept_is_there(board, action, reason)
+        && (!board_has(board, action, DID_R) || refuse(reason, "its forward was run again already"));
 }
 
 static bool send_may_come(const struct board *board, struct action action, char reason[REASON_SIZE])
@@ -158,15 +168,16 @@ static bool may_come(const struct board *board, struct action action, char reaso
         return input_is_there(board, action, reason);
     case ACTION_B:
     case ACTION_I:
-        return backward_may_come(board, action, reason);
+        return kept_is_there(board, action, reason) && input_is_there(board, action, reason);
     case ACTION_W:
         if (board_has(board, action, 1u << ACTION_B))
             return refuse_second_backward(action, reason);
         return board_has(board, action, 1u << ACTION_I) || refuse_before(reason, action, ACTION_I);
     case ACTION_R:
-        if (board_has(board, action, DID_BACKWARD))
-            return refuse_second_backward(action, reason);
-        return board_has(board, action, DID_F) || refuse_before(reason, action, ACTION_F);
+        return kept_is_there(board, action, reason);
+    case ACTION_EVICT:
+    case ACTION_PREFETCH:
+        return move_may_come(board, action, reason);
     case ACTION_SEND_F:
     case ACTION_SEND_B:
         return send_may_come(board, action, reason);

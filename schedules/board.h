@@ -56,6 +56,8 @@ enum {
     DID_R = 1 << ACTION_R,
     DID_RECV_F = 1 << ACTION_RECV_F,
     DID_RECV_B = 1 << ACTION_RECV_B,
+    DID_EVICT = 1 << ACTION_EVICT,
+    DID_PREFETCH = 1 << ACTION_PREFETCH,
 };
 
 // Forward, backward or recomputation: what keeps a rank busy.
@@ -67,6 +69,12 @@ static inline bool is_compute(struct action action)
 static inline bool is_message(struct action action)
 {
     return action.kind - (unsigned)ACTION_SEND_F <= ACTION_RECV_B - ACTION_SEND_F;
+}
+
+// To the host, or back.
+static inline bool is_move(struct action action)
+{
+    return action.kind == ACTION_EVICT || action.kind == ACTION_PREFETCH;
 }
 
 static inline bool is_send(struct action action)

@@ -7,7 +7,7 @@
 #include "schedules/schedule.h"
 
 // Fills `row` from the keys of an object of a schedule document of this version. Columns that came with version 2
-// (overlapped_ns, reduce_ns) or 3 (again_bytes) may be missing, and are asked for only there.
+// (overlapped_ns, reduce_ns), 3 (again_bytes) or 4 (move_ns, moved_bytes) may be missing, and are asked for only there.
 void cost_row_read(struct json *object, unsigned version, struct cost_row *row);
 
 // The same of an object that people write: the times of F, I and W must be there; a B without one takes the sum of I

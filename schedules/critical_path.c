@@ -1,7 +1,8 @@
 // The chain that ends last, followed back from its end:
 //
 //     rank 0   F0 ──────┐                      ┌── B0        an action began when the one before it on its
-//     rank 1            └ latency ─ F0  B0 ────┘             rank had ended, or when its message arrived
+//     rank 1            └ latency ─ F0  B0 ────┘             rank had ended, or when its message arrived, or
+//                                                            when something had gone to the host, or come back
 //
 // The chain goes back in time, and so in every rank's list: a place per rank is
 // kept, and no list is gone through twice.
@@ -95,6 +96,40 @@ static struct place *cross(struct chain *chain, struct action action, uint64_t a
     return place;
 }
 
+// To where the rank began the move that the action waited for.
+static struct place *wait_for(struct chain *chain, struct action move, uint64_t ended)
+{
+    struct place *place = &chain->places[chain->rank];
+    const uint64_t took = record_move_ns(chain->record, move);
+    go_back_to(place, move, 1u << move.kind);
+    chain->path->transfer_ns += took;
+    chain->path->order_ns += ended - took - place->past_ns[-1];
+    return place;
+}
+
+static struct action action_of_unit(const struct schedule *schedule, size_t unit, enum action_kind kind)
+{
+    const size_t part = unit % ((size_t)schedule->micro_batches * schedule->splits);
+    return (struct action){ .stage = (uint16_t)(unit / ((size_t)schedule->micro_batches * schedule->splits)),
+                            .kind = (uint8_t)kind,
+                            .micro_batch = (uint32_t)(part / schedule->splits),
+                            .split = part % schedule->splits & 0x7f };
+}
+
+// NULL where it waited for none.
+static struct place *go_back_by_move(struct chain *chain, struct action action, uint64_t start)
+{
+    const struct record *record = chain->record;
+    const struct awaited_moves awaited = record_awaits(record, action);
+    if (start > 0 && awaited.prefetch_ns >= start) {
+        action.kind = ACTION_PREFETCH;
+        return wait_for(chain, action, awaited.prefetch_ns);
+    }
+    if (start > 0 && awaited.evict_ns >= start)
+        return wait_for(chain, action_of_unit(record->schedule, awaited.evicted, ACTION_EVICT), awaited.evict_ns);
+    return NULL;
+}
+
 // A REDUCE began when the last of the copies was free. The chain goes on with one
 // that was, and that is the own one where it can be.
 static struct place *meet(struct chain *chain, struct action reduce, uint64_t start)
@@ -131,6 +166,11 @@ static struct place *go_on(struct chain *chain, const struct action *group, size
             && record_arrival(record, unit_of(record->schedule, group[i]), group[i].kind != ACTION_F, &arrived)
             && arrived >= start)
             return cross(chain, group[i], arrived);
+    }
+    for (size_t i = 0; i < size; i++) {
+        struct place *place = go_back_by_move(chain, group[i], start);
+        if (place)
+            return place;
     }
     return &chain->places[chain->rank];
 }

@@ -32,7 +32,7 @@ struct csv_style {
 
 // What has no cell in PyTorch's file, and goes without saying there.
 struct csv_left_out {
-    size_t steps, reductions, validations;
+    size_t steps, reductions, validations, moves;
 };
 
 // A compute order is written aligned: an action stands in the column of the step in

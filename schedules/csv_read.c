@@ -116,7 +116,7 @@ static bool is_passed_over(const struct cell *cell)
 static bool is_pytorchs(const struct action *at, size_t size)
 {
     for (size_t i = 0; i < size; i++) {
-        if (at[i].kind == ACTION_R || at[i].kind >= ACTION_REDUCE || at[i].split || (size > 1 && at[i].kind > ACTION_W))
+        if (at[i].kind == ACTION_R || at[i].kind >= ACTION_EVICT || at[i].split || (size > 1 && at[i].kind > ACTION_W))
             return false;
     }
     return true;

@@ -1,5 +1,6 @@
 #include <stdlib.h>
 
+#include "schedules/board.h"
 #include "schedules/csv.h"
 
 // A row that grows to the right. Rows of a compute order grow side by side, in the
@@ -40,7 +41,7 @@ static bool places_are_sayable(const struct schedule *schedule, struct error *er
 
 static bool is_left_out(const struct action *at)
 {
-    return at->kind >= ACTION_REDUCE;
+    return at->kind >= ACTION_REDUCE || is_move(*at);
 }
 
 static bool group_is_sayable(const struct schedule *schedule, uint32_t rank, const struct action *at, size_t size,
@@ -83,6 +84,7 @@ static bool is_sayable(struct writer *writer, const struct csv_style *style, str
             writer->left_out.steps += at->kind == ACTION_STEP;
             writer->left_out.reductions += at->kind == ACTION_REDUCE;
             writer->left_out.validations += at->kind == ACTION_VALIDATE;
+            writer->left_out.moves += is_move(*at);
             if (!group_is_sayable(schedule, rank, at, size, style, error))
                 return false;
         }
@@ -126,11 +128,6 @@ static void write_as_it_is(struct writer *writer)
 
 // --- columns -----------------------------------------------------------------------
 
-static size_t unit_of(const struct schedule *schedule, uint32_t stage, uint32_t micro_batch)
-{
-    return (size_t)stage * schedule->micro_batches + micro_batch;
-}
-
 // Whether all that an action needs has been placed, and the first column behind it.
 static bool find_ready(const struct writer *writer, struct action action, size_t *column)
 {
@@ -139,9 +136,9 @@ static bool find_ready(const struct writer *writer, struct action action, size_t
     if (action.stage >= schedule->stages || action.micro_batch >= schedule->micro_batches)
         return false;
     if (action.kind == ACTION_F && action.stage > 0)
-        ends = &writer->forward_ends[unit_of(schedule, action.stage - 1u, action.micro_batch)];
+        ends = &writer->forward_ends[unit_index(schedule, action.stage - 1u, action.micro_batch, 0)];
     if ((action.kind == ACTION_B || action.kind == ACTION_I) && action.stage + 1u < schedule->stages)
-        ends = &writer->backward_ends[unit_of(schedule, action.stage + 1u, action.micro_batch)];
+        ends = &writer->backward_ends[unit_index(schedule, action.stage + 1u, action.micro_batch, 0)];
     *column = ends ? *ends : 0;
     return !ends || *ends > 0;
 }
@@ -162,7 +159,7 @@ static void place(struct writer *writer, struct row *row, size_t column, const s
 {
     add_cell(row, column, at, size);
     for (size_t i = 0; i < size; i++) {
-        const size_t unit = unit_of(writer->schedule, at[i].stage, at[i].micro_batch);
+        const size_t unit = unit_index(writer->schedule, at[i].stage, at[i].micro_batch, 0);
         if (at[i].kind == ACTION_F)
             writer->forward_ends[unit] = (uint32_t)column + 1;
         if (at[i].kind == ACTION_B || at[i].kind == ACTION_I)

@@ -7,6 +7,7 @@
 #include "schedules/board.h"
 #include "schedules/check.h"
 #include "schedules/generators/generators.h"
+#include "schedules/host_moves.h"
 #include "schedules/lower_late.h"
 
 // --- whether it is one --------------------------------------------------------------------
@@ -51,6 +52,9 @@ bool given_order_check(const struct schedule *order, struct error *error)
         return error_set(error, "is named \"%s\", as a generator's orders are", order->name);
     if (order->lowered)
         return error_set(error, "has messages among its actions");
+    if (order->moves)
+        return error_set(error, "has EVICTs or PREFETCHes among its actions: what goes to the host follows from how the"
+                         " plan holds its states");
     if (!find_kind(order, ACTION_STEP) && !schedule_is_forward_only(order))
         return error_set(error, "has no STEP");
     return is_for_plans(order, error) && can_run(order, error);
@@ -92,6 +96,7 @@ struct schedule *given_order(const struct schedule *schedule, struct error *erro
     free(order->notes);
     order->costs = NULL;
     order->notes = NULL;
+    schedule_drop_moves(order);
     name_apart(order);
     if (add_updates(order, error) && can_run(order, error))
         return order;

@@ -10,8 +10,8 @@
 
 #include "schedules/schedule.h"
 
-// What the ranks of a schedule compute, as a plan holds it: without costs, notes, and messages, which schedule_lower()
-// places anew; with the updates of a flush at the end of each list where the schedule has none. A generator's name gets
+// What the ranks of a schedule compute, as a plan holds it: without costs, notes, moves, and messages, which
+// schedule_lower() places anew; with the updates of a flush at the end of each list where the schedule has none. A generator's name gets
 // " (given)" behind it. NULL where it is no order for a plan; the error says why.
 struct schedule *given_order(const struct schedule *schedule, struct error *error);
 

@@ -14,9 +14,24 @@ static bool is_left_out(const struct lane_world *world, struct action action)
     return action.kind == ACTION_VALIDATE || (world->rules.use == LANES_FREE && is_message(action) && !is_send(action));
 }
 
-static bool is_on_second_lane(const struct lane_world *world, struct action action)
+static unsigned lane_of(const struct lane_world *world, struct action action)
 {
+    if (is_move(action))
+        return MOVES_LANE;
     return world->rules.use == LANES_ONE && is_message(action);
+}
+
+static size_t parcel_of_move(const struct lane_world *world, size_t unit, bool is_prefetch)
+{
+    return 2 * (unit_count(world->lowered) + unit) + is_prefetch;
+}
+
+static void add_move(const struct lane_world *world, struct item *item)
+{
+    const struct action action = *item->group;
+    item->kind = ITEM_MOVE;
+    item->channel = move_channel(&world->record.tariff, world->lowered, action);
+    item->parcel = parcel_of_move(world, unit_of(world->lowered, action), action.kind == ACTION_PREFETCH);
 }
 
 static void add_message(struct lane_world *world, struct item *item)
@@ -39,14 +54,23 @@ static size_t parcel_for(const struct schedule *schedule, struct action action)
     return message_number(schedule, action);
 }
 
+static void add_needs(struct lane_world *world, struct action action, size_t *needs)
+{
+    const struct awaited_moves awaited = record_awaits(&world->record, action);
+    if (needs_message(world->lowered, action))
+        world->needs[(*needs)++] = parcel_for(world->lowered, action);
+    if (awaited.evicted != NO_MOVE)
+        world->needs[(*needs)++] = parcel_of_move(world, awaited.evicted, false);
+    if (has_unit(action) && waits_for_prefetch(action, world->record.walk.board.units[unit_of(world->lowered, action)]))
+        world->needs[(*needs)++] = parcel_of_move(world, unit_of(world->lowered, action), true);
+}
+
 static void add_compute(struct lane_world *world, struct item *item, size_t *needs)
 {
     item->kind = item->group->kind == ACTION_REDUCE ? ITEM_REDUCE : ITEM_COMPUTE;
     item->need = *needs;
-    for (uint32_t i = 0; i < item->size; i++) {
-        if (needs_message(world->lowered, item->group[i]))
-            world->needs[(*needs)++] = parcel_for(world->lowered, item->group[i]);
-    }
+    for (uint32_t i = 0; i < item->size; i++)
+        add_needs(world, item->group[i], needs);
     item->needs = (uint32_t)(*needs - item->need);
     item->duration = world->duration_count;
     world->durations[world->duration_count++] =
@@ -58,22 +82,23 @@ static void fill_rank(struct lane_world *world, uint32_t rank, size_t *needs)
     const struct action_list *list = &world->lowered->lists[rank];
     const struct action *end = list_end(list);
     struct lane *lane = world->ranks[rank];
-    size_t size, computes = 0;
+    size_t size;
     for (const struct action *at = list->at; at < end; at += size) {
         size = group_size(at, end);
         if (is_left_out(world, *at))
             continue;
-        struct item *item = lane[is_on_second_lane(world, *at)].end++;
+        const unsigned number = lane_of(world, *at);
+        struct item *item = lane[number].end++;
         *item = (struct item){ .group = at, .size = (uint32_t)size };
-        if (!is_message(*at)) {
+        item->after = number > 0 ? (size_t)(lane[0].end - lane[0].begin) : 0;
+        if (is_move(*at))
+            add_move(world, item);
+        else if (is_message(*at))
+            add_message(world, item);
+        else
             add_compute(world, item, needs);
-            computes++;
-            continue;
-        }
-        add_message(world, item);
         if (item->kind == ITEM_RECV)
             world->parcels[item->parcel].receive = item;
-        item->after = world->rules.use == LANES_ONE ? computes : 0;
     }
 }
 
@@ -84,11 +109,11 @@ static void fill_lanes(struct lane_world *world)
     for (uint32_t rank = 0; rank < world->lowered->ranks; rank++) {
         const struct action_list *list = &world->lowered->lists[rank];
         struct lane *lane = world->ranks[rank];
-        lane[0].begin = lane[0].end = next;
-        for (const struct action *at = list->at; at < list_end(list); at++)
-            next += !is_on_second_lane(world, *at);
-        lane[1].begin = lane[1].end = next;
-        next = &world->items[(size_t)(lane[0].begin - world->items) + list->count];
+        for (unsigned i = 0; i < LANES; i++) {
+            lane[i].begin = lane[i].end = next;
+            for (const struct action *at = list->at; at < list_end(list); at++)
+                next += lane_of(world, *at) == i;
+        }
         fill_rank(world, rank, &needs);
     }
 }
@@ -114,13 +139,14 @@ static bool allocate(struct lane_world *world, struct error *error)
         world->item_count += schedule->lists[rank].count;
     const size_t count = world->item_count + 1;
     world->items = calloc(count, sizeof *world->items);
-    world->needs = calloc(count, sizeof *world->needs);
+    world->needs = calloc(3 * count, sizeof *world->needs);  // a message and two moves at most
     world->durations = calloc(count, sizeof *world->durations);
     world->ranks = calloc(schedule->ranks, sizeof *world->ranks);
-    world->parcels = calloc(2 * unit_count(schedule), sizeof *world->parcels);
+    world->parcel_count = (schedule->moves ? 4 : 2) * unit_count(schedule);
+    world->parcels = calloc(world->parcel_count, sizeof *world->parcels);
     world->under_way = calloc(channels_of(schedule), sizeof *world->under_way);
     world->waiting = calloc(schedule->stages, sizeof *world->waiting);
-    world->link_free_ns = calloc(world->record.tariff.link_count + (size_t)1, sizeof *world->link_free_ns);
+    world->link_free_ns = calloc(tariff_links(&world->record.tariff) + 1, sizeof *world->link_free_ns);
     return (world->items && world->needs && world->durations && world->ranks && world->parcels && world->under_way
             && world->waiting && world->link_free_ns)
         || error_no_memory(error, "the lanes of a schedule");
@@ -176,6 +202,8 @@ const uint64_t *lane_world_durations(const struct lane_world *world, size_t *cou
 
 static void count_item(const struct lane_world *world, const struct item *item, struct lane_world_rank *result)
 {
+    if (item->kind == ITEM_MOVE)
+        return;
     if (is_message(*item->group)) {
         result->held_ns += world->rules.use == LANES_FREE || item->start_ns < item->reached_ns ? 0
                          : item->start_ns - item->reached_ns;
@@ -189,7 +217,7 @@ static void count_item(const struct lane_world *world, const struct item *item, 
 static struct lane_world_rank rank_of(const struct lane_world *world, uint32_t rank)
 {
     struct lane_world_rank result = { .first_ns = NEVER };
-    for (unsigned i = 0; i < 2; i++) {
+    for (unsigned i = 0; i < LANES; i++) {
         const struct lane *lane = &world->ranks[rank][i];
         for (const struct item *item = lane->begin; item < lane->end; item++)
             count_item(world, item, &result);
@@ -217,7 +245,7 @@ static bool draw(const struct lane_world *world, uint32_t rank, const struct ite
 static bool draw_rank(const struct lane_world *world, uint32_t rank, struct timeline *timeline)
 {
     bool good = true;
-    for (unsigned i = 0; i < 2; i++) {
+    for (unsigned i = 0; i < LANES; i++) {
         const struct lane *lane = &world->ranks[rank][i];
         for (const struct item *item = lane->begin; good && item < lane->end; item++)
             good = draw(world, rank, item, timeline);

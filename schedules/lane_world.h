@@ -13,7 +13,9 @@
 //     rank 0, LANES_ONE     computes   [0F0 ][0F1 ]
 //                           messages        [0SEND_F0][3RECV_F0 ...][0SEND_F1]     rank 1 waits for 0F1's output
 //
-// A compute begins when its lane is free and the RECVs it needs have ended; actions
+// What goes to the host and back has a lane of its own under all three.
+//
+// A compute begins when its lane is free and the RECVs and moves it needs have ended; actions
 // that are done together begin and end together; a REDUCE begins when all copies of
 // its stage stand at it. A message may begin when its lane is free and the computes
 // that stand before it in the list have ended. With rendezvous sends it begins once

@@ -105,12 +105,21 @@ static bool begin_reduce(struct lane_world *world, struct lane *lane, uint64_t n
     return true;
 }
 
-// Whether what the lane stands at, a message, may begin as far as its own rank is concerned.
+// Whether what the lane stands at, a message or move, may begin as far as its own rank is concerned.
 static bool is_reached(const struct lane_world *world, uint32_t rank, const struct lane *lane, uint64_t now_ns)
 {
     const struct lane *computes = &world->ranks[rank][0];
     const size_t begun = (size_t)(computes->at - computes->begin), running = computes->free_ns > now_ns;
     return lane->at < lane->end && lane->free_ns <= now_ns && lane->at->after + running <= begun;
+}
+
+// What waits for it waits for its end.
+static void begin_move(struct lane_world *world, uint32_t rank, struct lane *lane, uint64_t now_ns)
+{
+    const struct item *item = lane->at;
+    const uint64_t end_ns = now_ns + world->record.tariff.channels[item->channel].occupied_ns;
+    world->parcels[item->parcel].received_ns = end_ns;
+    take_lane(world, rank, lane, now_ns, end_ns);
 }
 
 // The bytes enter their link once it is free; returns when it is free again.
@@ -246,6 +255,12 @@ static bool begin(struct lane_world *world, uint32_t rank, struct lane *lane, ui
         return begin_compute(world, rank, lane, now_ns);
     if (lane->at->kind == ITEM_REDUCE)
         return begin_reduce(world, lane, now_ns);
+    if (lane->at->kind == ITEM_MOVE && !is_reached(world, rank, lane, now_ns))
+        return false;
+    if (lane->at->kind == ITEM_MOVE) {
+        begin_move(world, rank, lane, now_ns);
+        return true;
+    }
     if (world->rules.grouped && world->rules.use != LANES_FREE)
         return begin_grouped(world, rank, lane, now_ns);
     if (!is_reached(world, rank, lane, now_ns))
@@ -261,17 +276,17 @@ static void reset(struct lane_world *world, const uint64_t *durations)
     const struct schedule *schedule = world->lowered;
     world->now_durations = durations ? durations : world->durations;
     world->event_count = 0;
-    for (size_t i = 0; i < 2 * unit_count(schedule); i++)
+    for (size_t i = 0; i < world->parcel_count; i++)
         world->parcels[i] = (struct parcel){ world->parcels[i].receive, 0, NEVER, NEVER };
     memset(world->under_way, 0, channels_of(schedule) * sizeof *world->under_way);
     memset(world->waiting, 0, schedule->stages * sizeof *world->waiting);
-    memset(world->link_free_ns, 0, world->record.tariff.link_count * sizeof *world->link_free_ns);
+    memset(world->link_free_ns, 0, tariff_links(&world->record.tariff) * sizeof *world->link_free_ns);
     for (size_t i = 0; i < world->item_count; i++) {
         world->items[i].reached_ns = NEVER;
         world->items[i].begun = false;
     }
     for (uint32_t rank = 0; rank < schedule->ranks; rank++) {
-        for (unsigned i = 0; i < 2; i++) {
+        for (unsigned i = 0; i < LANES; i++) {
             world->ranks[rank][i].at = world->ranks[rank][i].begin;
             world->ranks[rank][i].free_ns = 0;
             world->ranks[rank][i].pending = 0;
@@ -288,14 +303,18 @@ bool lane_world_run(struct lane_world *world, const uint64_t *durations, uint64_
     while (world->event_count > 0 && !world->no_memory) {
         const struct event event = next_event(world);
         struct lane *lane = world->ranks[event.rank];
-        if (begin(world, event.rank, &lane[0], event.time_ns) || begin(world, event.rank, &lane[1], event.time_ns))
+        bool any = false;
+        for (unsigned i = 0; i < LANES && !any; i++)
+            any = begin(world, event.rank, &lane[i], event.time_ns);
+        if (any)
             wake(world, event.rank, event.time_ns);
     }
     if (world->no_memory)
         return error_no_memory(error, "a simulated run");
     for (uint32_t rank = 0; rank < world->lowered->ranks; rank++) {
         const struct lane *lane = world->ranks[rank];
-        assert(lane[0].at == lane[0].end && lane[1].at == lane[1].end);  // check.h has proved it
+        for (unsigned i = 0; i < LANES; i++)
+            assert(lane[i].at == lane[i].end);  // check.h has proved it
         *iteration_ns = max_u64(*iteration_ns, lane[0].free_ns);
     }
     return true;

@@ -9,7 +9,7 @@
 
 #define NEVER UINT64_MAX
 
-enum item_kind { ITEM_COMPUTE, ITEM_REDUCE, ITEM_SEND, ITEM_RECV };
+enum item_kind { ITEM_COMPUTE, ITEM_REDUCE, ITEM_MOVE, ITEM_SEND, ITEM_RECV };
 
 // A compute or a group, or one end of a message.
 struct item {
@@ -17,17 +17,19 @@ struct item {
     uint32_t size;
     enum item_kind kind;
     uint32_t peer;     // of a message: the rank at its other end
-    uint32_t channel;  // of a message: of the tariff's
+    uint32_t channel;  // of a message or move: of the tariff's
     size_t queue;      // of a message: channel_of()
-    size_t parcel;     // of a message: its place in lane_world.parcels
-    size_t after;      // of a message: how many computes of its rank must have ended
+    size_t parcel;     // of a message or move: its place in lane_world.parcels
+    size_t after;      // of these: how many items on the first lane of its rank must have ended
     size_t duration;   // of a compute: its place in lanes.durations
-    size_t need;       // of a compute: the first of the messages that it needs, in lanes.needs
+    size_t need;       // of a compute: the first of the messages and moves that it needs, in lanes.needs
     uint32_t needs;    // how many those are
     uint64_t reached_ns;  // NEVER: its rank has not come there
     bool begun;           // of a message in a group
     uint64_t start_ns, end_ns;
 };
+
+enum { LANES = 3, MOVES_LANE = LANES - 1 };
 
 // What is on one lane of a rank, and how far it has come.
 struct lane {
@@ -37,7 +39,7 @@ struct lane {
     uint64_t group_ns;     // when the last of those that have is over
 };
 
-// A message on its way.
+// A message on its way, or what a move brings there.
 struct parcel {
     struct item *receive;  // of a group's message
     uint64_t starts_ns;    // when it enters its link
@@ -57,13 +59,14 @@ struct lane_world {
     struct lane_rules rules;
     struct item *items;
     size_t item_count;
-    struct lane (*ranks)[2];
+    struct lane (*ranks)[LANES];  // the last one: moves
     size_t *needs;         // of all computes: places in lane_world.parcels
     uint64_t *durations;
     size_t duration_count;
 
     // Of a run.
-    struct parcel *parcels;    // per unit that receives, forward and back
+    struct parcel *parcels;    // per unit that receives, forward and back; then per unit, EVICT and PREFETCH
+    size_t parcel_count;
     uint32_t *under_way;       // per queue
     uint32_t *waiting;         // per stage: how many of its copies stand at a REDUCE
     uint64_t *link_free_ns;

@@ -35,13 +35,19 @@ IN_LINE void add(struct live *live, struct tally *tally, uint64_t time_ns, wide 
 
 // --- deliveries ---------------------------------------------------------------------
 
+// What goes before what comes.
+static bool is_sooner(struct delivery a, struct delivery b)
+{
+    return a.time_ns < b.time_ns || (a.time_ns == b.time_ns && a.comes < b.comes);
+}
+
 static bool deliveries_push(struct deliveries *deliveries, struct delivery delivery)
 {
     if (!array_reserve(&deliveries->at, &deliveries->capacity, deliveries->count + 1, sizeof deliveries->at[0]))
         return false;
     struct delivery *heap = deliveries->at;
     size_t at = deliveries->count++;
-    for (; at > 0 && heap[(at - 1) / 2].time_ns > delivery.time_ns; at = (at - 1) / 2)
+    for (; at > 0 && is_sooner(delivery, heap[(at - 1) / 2]); at = (at - 1) / 2)
         heap[at] = heap[(at - 1) / 2];
     heap[at] = delivery;
     return true;
@@ -53,8 +59,8 @@ static struct delivery deliveries_pop(struct deliveries *deliveries)
     const struct delivery top = heap[0], last = heap[--deliveries->count];
     size_t at = 0;
     for (size_t child; (child = 2 * at + 1) < deliveries->count; at = child) {
-        child += child + 1 < deliveries->count && heap[child + 1].time_ns < heap[child].time_ns;
-        if (heap[child].time_ns >= last.time_ns)
+        child += child + 1 < deliveries->count && is_sooner(heap[child + 1], heap[child]);
+        if (!is_sooner(heap[child], last))
             break;
         heap[at] = heap[child];
     }
@@ -116,14 +122,19 @@ static void look_ahead(struct live *live)
     }
 }
 
+static void deliver(struct live *live, struct tally *tally)
+{
+    const struct delivery delivery = deliveries_pop(&live->deliveries);
+    add(live, tally, delivery.time_ns, delivery.comes ? (wide)delivery.bytes : -(wide)delivery.bytes);
+}
+
 // At one moment what is delivered goes before what arrives.
 static void settle_next_of_both(struct live *live, struct tally *tally)
 {
     const bool back = next_arrival(&live->arrivals[1]) < next_arrival(&live->arrivals[0]);
     struct arrivals *arrivals = &live->arrivals[back];
     if (live->deliveries.count > 0 && live->deliveries.at[0].time_ns <= next_arrival(arrivals)) {
-        const struct delivery delivery = deliveries_pop(&live->deliveries);
-        add(live, tally, delivery.time_ns, -(wide)delivery.bytes);
+        deliver(live, tally);
     } else {
         const struct delivery *arrival = &arrivals->at[arrivals->next++];
         add(live, tally, arrival->time_ns, arrival->bytes);
@@ -138,8 +149,7 @@ static void settle_next(struct live *live, struct tally *tally)
         settle_next_of_both(live, tally);
         return;
     }
-    const struct delivery delivery = deliveries_pop(&live->deliveries);
-    add(live, tally, delivery.time_ns, -(wide)delivery.bytes);
+    deliver(live, tally);
     live->soonest_ns = live->deliveries.count ? live->deliveries.at[0].time_ns : UINT64_MAX;
 }
 
@@ -181,7 +191,7 @@ static struct change change_of(const struct record *record, struct action action
 {
     const struct cost_row *row = record_row(record, action.stage, action.split);
     const wide running = row->transient_bytes, held = row->kept_weight_bytes;
-    struct change change = { running, -running, 0 };
+    struct change change = { is_move(action) ? 0 : running, is_move(action) ? 0 : -running, 0 };
     if (action.kind == ACTION_F)
         change = change_of_forward(record, action);
     if (action.kind == ACTION_R)
@@ -219,6 +229,24 @@ IN_LINE const struct change *find_change(const struct live *live, struct action 
 
 // --- one action after the other -------------------------------------------------------------
 
+static void add_delivery(struct live *live, struct delivery delivery)
+{
+    if (!deliveries_push(&live->deliveries, delivery))
+        live->failed = true;
+    else if (delivery.time_ns < live->soonest_ns)
+        live->soonest_ns = delivery.time_ns;
+}
+
+// What is kept has left when an EVICT is over, and is there again from when a PREFETCH goes over the link.
+static void add_move(struct live *live, struct action move)
+{
+    const struct record *record = live->record;
+    const bool comes = move.kind == ACTION_PREFETCH;
+    const uint64_t end_ns = record->moved_ns[comes][unit_of(record->schedule, move)];
+    add_delivery(live, (struct delivery){ comes ? end_ns - record_move_ns(record, move) : end_ns,
+                                          record_row(record, move.stage, move.split)->moved_bytes, comes });
+}
+
 // A result's buffer is there while it is made and until its message is delivered:
 // unless all that takes no time, when nobody ever sees it.
 IN_LINE uint64_t keep_result(struct live *live, struct action action, uint64_t start_ns, uint64_t bytes)
@@ -233,10 +261,7 @@ IN_LINE uint64_t keep_result(struct live *live, struct action action, uint64_t s
         return bytes;
     if (arrived_ns <= start_ns)
         return 0;
-    if (deliveries_push(&live->deliveries, (struct delivery){ arrived_ns, bytes }))
-        live->soonest_ns = arrived_ns < live->soonest_ns ? arrived_ns : live->soonest_ns;
-    else
-        live->failed = true;
+    add_delivery(live, (struct delivery){ arrived_ns, bytes, false });
     return bytes;
 }
 
@@ -281,7 +306,9 @@ IN_LINE void compute(struct live *live, struct tally *tally, const struct action
 IN_LINE void follow_group(struct live *live, struct tally *tally, const struct stroll *stroll)
 {
     settle(live, tally, stroll->start_ns + 1);
-    if (!stroll->takes_time)
+    if (is_move(*stroll->group))
+        add_move(live, *stroll->group);
+    else if (!stroll->takes_time)
         add(live, tally, stroll->start_ns, find_change(live, *stroll->group)->start);
     else if (is_compute(*stroll->group))
         compute(live, tally, stroll->group, stroll->size, stroll->start_ns, stroll->end_ns);

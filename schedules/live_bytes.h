@@ -1,7 +1,7 @@
 // The bytes on a rank over time, and their maximum: simulate.h says what counts.
 //
 // Some things come and go with the rank's own actions, in the order of its list;
-// others when a message arrives or has been delivered, at any time between.
+// others when a message arrives or has been delivered, or something goes to the host and back, at any time between.
 //
 //     own        start F: - input slot, + the larger of input and kept, + output buffer, + workspace
 //                end F:   - workspace, - what of the input is not kept
@@ -9,6 +9,7 @@
 //                start B: + workspace, + input gradient buffer     end B: - workspace, - kept, - gradient slot,
 //                (without an R of its own: + what is run again, too)            - what is run again
 //     messages   delivered: - its buffer here       arrived (compute orders; else from its RECV): + its slot
+//     moves      EVICT ended: - what has left       PREFETCH begins on its link: + what comes back
 //
 // At one moment the ends come first, then deliveries, then arrivals, then starts.
 // The list is gone through once; what messages will change is kept aside, soonest
@@ -18,9 +19,11 @@
 
 #include "schedules/record.h"
 
+// A PREFETCH is one, too, of what comes back.
 struct delivery {
     uint64_t time_ns;
     uint64_t bytes;
+    bool comes;
 };
 
 // Soonest first, by way of a heap.

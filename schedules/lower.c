@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "schedules/standstill.h"
 #include "schedules/walk.h"
@@ -79,6 +80,19 @@ static bool add_message(struct lowering *lowering, const struct visit *visit, st
         && schedule_add(lowering->lowered, peer, action_mirror(send), error);
 }
 
+bool lower_add(struct schedule *lowered, uint32_t rank, struct action action, struct error *error)
+{
+    struct action_list *list = &lowered->lists[rank];
+    if (!schedule_add(lowered, rank, action, error))
+        return false;
+    size_t at = list->count - 1;
+    while (is_move(action) && at > 0 && is_message(list->at[at - 1]))
+        at--;
+    memmove(&list->at[at + 1], &list->at[at], (list->count - 1 - at) * sizeof action);
+    list->at[at] = action;
+    return true;
+}
+
 // Gives a rank a turn, if it can go on.
 static void enter(struct lowering *lowering, uint32_t rank, bool in_this_round)
 {
@@ -90,7 +104,7 @@ static void enter(struct lowering *lowering, uint32_t rank, bool in_this_round)
 static bool place(struct lowering *lowering, uint32_t rank, struct visit *visit, struct error *error)
 {
     return walk_look(&lowering->walk, rank, visit) == LOOK_READY && walk_place(&lowering->walk, visit)
-        && schedule_add(lowering->lowered, rank, *visit->at, error);
+        && lower_add(lowering->lowered, rank, *visit->at, error);
 }
 
 // A REDUCE in the lists of all copies, which stand there.
@@ -127,8 +141,8 @@ static bool take_turn(struct lowering *lowering, uint32_t rank, struct error *er
     }
     if (visits[0].at->kind == ACTION_REDUCE && !place_reduce(lowering, &visits[0], error))
         return false;
-    // PyTorch has no VALIDATE: it takes no turn, so that messages stand where they would stand without it.
-    enter(lowering, rank, visits[0].at->kind == ACTION_VALIDATE);
+    // PyTorch has no VALIDATE, and no moves: they take no turn, so that messages stand where they would stand without.
+    enter(lowering, rank, visits[0].at->kind == ACTION_VALIDATE || is_move(*visits[0].at));
     return true;
 }
 

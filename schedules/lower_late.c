@@ -3,6 +3,7 @@
 #include <assert.h>
 
 #include "schedules/board.h"
+#include "schedules/lower.h"
 
 static struct action message_of(struct action action, enum action_kind kind)
 {
@@ -22,7 +23,7 @@ static bool lower_group(const struct schedule *order, struct schedule *lowered, 
                                 message_of(group[i], group[i].kind == ACTION_F ? ACTION_RECV_F : ACTION_RECV_B), error);
     }
     for (size_t i = 0; good && i < size; i++)
-        good = schedule_add(lowered, rank, group[i], error);
+        good = lower_add(lowered, rank, group[i], error);
     for (size_t i = 0; good && i < size; i++) {
         if (makes_message(order, group[i]))
             good = schedule_add(lowered, rank,

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "schedules/lower.h"
 #include "schedules/record.h"
 #include "schedules/standstill.h"
 
@@ -115,7 +116,7 @@ static bool add_all(struct timed *timed, struct error *error)
         timed->lowered->lists[rank].count = 0;
     for (const struct done *done = timed->done; done < timed->done + timed->count; done++) {
         for (uint32_t i = 0; good && i < done->size; i++)
-            good = schedule_add(timed->lowered, done->rank, done->group[i], error);
+            good = lower_add(timed->lowered, done->rank, done->group[i], error);
         for (uint32_t i = 0; good && i < done->size; i++) {
             if (makes_message(timed->order, done->group[i]))
                 good = add_message(timed, done->rank, done->group[i], error);

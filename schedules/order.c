@@ -3,12 +3,15 @@
 #include <stdlib.h>
 
 #include "common/large.h"
+#include "schedules/host_places.h"
 #include "schedules/walk.h"
 
 // While the order is worked out.
 struct making {
     struct order *order;
     uint32_t *messages[2];  // per unit that uses it, forward and back: the number of the message given to it
+    struct host_places places;
+    uint32_t *moves[2];     // per unit: the number of its EVICT and its PREFETCH; NULL where nothing is moved
     struct walk walk;
     struct visit before;    // of a group: what was visited first
     bool no_memory;
@@ -62,7 +65,7 @@ static void add_group(struct making *making, const struct visit *second)
     const struct visit *visits[] = { &making->before, second };
     const bool forward_first = visits[0]->at->kind == ACTION_F;
     uint32_t prices[2];
-    making->no_memory = !make_room(order, 3);
+    making->no_memory |= !make_room(order, 3);
     for (int i = 0; i < 2 && !making->no_memory; i++) {
         prices[i] = price_of(&making->walk.board, *visits[i]->at);
         order->tariff.uses[prices[i]]++;
@@ -89,10 +92,52 @@ static void mark_apart(const struct visit *visit, struct step *step)
     step->channel = visit->at->stage;
 }
 
+// To the host, or back.
+static void add_move(struct making *making, const struct visit *visit)
+{
+    struct order *order = making->order;
+    struct step *step = next_step(order, visit->rank, PRICE_NOTHING);
+    step->channel = move_channel(&order->tariff, making->walk.schedule, *visit->at);
+    step->give = order->messages++;
+    order->tariff.channels[step->channel].used++;
+    making->moves[visit->at->kind == ACTION_PREFETCH][visit->unit] = step->give;
+}
+
+static void wait_apart(struct making *making, uint32_t rank, uint32_t message)
+{
+    making->no_memory |= !make_room(making->order, 1);
+    if (!making->no_memory)
+        next_step(making->order, rank, PRICE_NOTHING)->wait = message;
+}
+
+static void wait_for_moves(struct making *making, const struct visit *visit)
+{
+    const struct walk *walk = &making->walk;
+    const size_t evicted = host_places_wait(&making->places, walk->schedule, *visit->at);
+    if (evicted != NO_MOVE)
+        wait_apart(making, visit->rank, making->moves[0][evicted]);
+    if (waits_for_prefetch(*visit->at, walk->board.units[visit->unit]))
+        wait_apart(making, visit->rank, making->moves[1][visit->unit]);
+}
+
+// Whether that was all of it.
+static bool add_around_moves(struct making *making, const struct visit *visit)
+{
+    if (!visit->seat)
+        return false;
+    if (is_move(*visit->at))
+        add_move(making, visit);
+    else
+        wait_for_moves(making, visit);
+    return is_move(*visit->at) || making->no_memory;
+}
+
 // --- all of it ----------------------------------------------------------------------
 
 IN_LINE void add_steps_of(struct making *making, const struct visit *visit)
 {
+    if (making->places.waits && add_around_moves(making, visit))
+        return;
     if (visit->at->joined) {
         making->before = *visit;
         return;
@@ -114,14 +159,22 @@ static bool takes_a_step(struct action action)
     return action.kind != ACTION_RECV_F && action.kind != ACTION_RECV_B && action.kind != ACTION_VALIDATE;
 }
 
+static bool make_moves(struct making *making, const struct schedule *schedule, size_t units)
+{
+    for (int back = 0; schedule->moves && back < 2; back++)
+        making->moves[back] = large_malloc(units, sizeof *making->moves[back]);
+    return !schedule->moves || (making->moves[0] && making->moves[1]);
+}
+
 static bool add_steps(struct order *order, const struct schedule *schedule, struct error *error)
 {
     const size_t units = unit_count(schedule);
     struct making making = { .order = order };
     making.messages[0] = large_malloc(units, sizeof *making.messages[0]);
     making.messages[1] = large_malloc(units, sizeof *making.messages[1]);
-    bool good = (making.messages[0] && making.messages[1]) || error_no_memory(error, "the messages of a schedule");
-    good = good && walk_create(&making.walk, schedule, error);
+    bool good = (making.messages[0] && making.messages[1] && make_moves(&making, schedule, units))
+             || error_no_memory(error, "the messages of a schedule");
+    good = good && host_places_create(&making.places, schedule, error) && walk_create(&making.walk, schedule, error);
     for (struct visit visit; good && !making.no_memory && walk_next(&making.walk, &visit);) {
         if (takes_a_step(*visit.at))
             add_steps_of(&making, &visit);
@@ -131,6 +184,9 @@ static bool add_steps(struct order *order, const struct schedule *schedule, stru
     walk_clear(&making.walk);
     free(making.messages[0]);
     free(making.messages[1]);
+    free(making.moves[0]);
+    free(making.moves[1]);
+    host_places_clear(&making.places);
     return good;
 }
 

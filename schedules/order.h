@@ -9,10 +9,14 @@
 //                                          give    m0      m1  m2          m3
 //
 // A SEND is a step that takes no time (its message is ready when the rank gets
-// there); a RECV is none at all. A REDUCE is a step of each copy, the first of
+// there), and an EVICT or PREFETCH is alike: its message, to the rank itself, goes over the link to the host. A RECV is
+// none at all. A REDUCE is a step of each copy, the first of
 // which ends when all can. A group is steps that wait, one that takes the time of
 // both, and steps that give:
 //
+// So is whatever waits for a move beside:
+//
+//     0B3                       wait for 0PREFETCH3   wait for the gradient, price of 0B3
 //     (0F7;7B3)OVERLAP_F_B      wait m4   wait m9   price of 0F7, with 7B3   give m10   give m11
 #ifndef SCHEDULES_ORDER_H
 #define SCHEDULES_ORDER_H

@@ -20,6 +20,12 @@ struct stretch {
 
 // --- what is met seldom ---------------------------------------------------------------
 
+static uint64_t end_of_moves(const struct record *record, struct action action)
+{
+    const struct awaited_moves awaited = record_awaits(record, action);
+    return max_u64(awaited.evict_ns, awaited.prefetch_ns);
+}
+
 // Of a group, all of whose messages have been given.
 static struct stretch stretch_of_group(const struct run *run, uint32_t rank, const struct action *group)
 {
@@ -29,6 +35,7 @@ static struct stretch stretch_of_group(const struct run *run, uint32_t rank, con
     for (size_t i = 0; i < size; i++) {
         if (needs_message(record->schedule, group[i]))
             start = max_u64(start, record->arrived_ns[group[i].kind != ACTION_F][unit_of(record->schedule, group[i])]);
+        start = max_u64(start, end_of_moves(record, group[i]));
     }
     return (struct stretch){ start, start + group_ns(&record->tariff, &record->walk.board, group, size) };
 }
@@ -58,6 +65,8 @@ IN_LINE struct stretch stretch_of(struct run *run, const struct visit *visit, ui
     uint64_t start = record->ranks[visit->rank].free_ns;
     if (visit_needs(visit))
         start = max_u64(start, record->arrived_ns[visit->at->kind != ACTION_F][visit->unit]);
+    if (record->places.waits)
+        start = max_u64(start, end_of_moves(record, *visit->at));
     if (visit->at->kind == ACTION_REDUCE)
         start = start_of_meeting(run, visit->at->stage, visit->opens);
     return (struct stretch){ start, start + took };
@@ -89,6 +98,16 @@ IN_LINE void count_time(struct rank_record *rank, const struct visit *visit, str
     *rank->past_ns++ = stretch.end_ns;
 }
 
+// Begun when the rank gets there, and when what the rank has moved before is over.
+static void move(struct run *run, const struct visit *visit)
+{
+    struct record *record = run->record;
+    struct channel *channel = &record->tariff.channels[move_channel(&record->tariff, record->schedule, *visit->at)];
+    channel->used++;
+    record->moved_ns[visit->at->kind == ACTION_PREFETCH][visit->unit] =
+        channel_send(channel, run->link_free_ns, record->ranks[visit->rank].free_ns);
+}
+
 IN_LINE void write_down(struct run *run, const struct visit *visit)
 {
     struct record *record = run->record;
@@ -110,6 +129,8 @@ IN_LINE void write_down(struct run *run, const struct visit *visit)
         channel->used++;
         record->arrived_ns[visit->back][visit->user] = channel_send(channel, run->link_free_ns, rank->free_ns);
     }
+    if (is_move(*visit->at))
+        move(run, visit);
 }
 
 // --- in any order: every link has one sender ------------------------------------
@@ -187,7 +208,10 @@ static bool record_allocate(struct record *record, struct error *error)
     record->ranks = calloc(schedule->ranks, sizeof *record->ranks);
     record->arrived_ns[0] = large_malloc(units, sizeof *record->arrived_ns[0]);
     record->arrived_ns[1] = large_malloc(units, sizeof *record->arrived_ns[1]);
-    if (!record->ends_ns || !record->ranks || !record->arrived_ns[0] || !record->arrived_ns[1])
+    for (int back = 0; schedule->moves && back < 2; back++)
+        record->moved_ns[back] = large_malloc(units, sizeof *record->moved_ns[back]);
+    const bool has_moves = !schedule->moves || (record->moved_ns[0] && record->moved_ns[1]);
+    if (!record->ends_ns || !record->ranks || !record->arrived_ns[0] || !record->arrived_ns[1] || !has_moves)
         return error_no_memory(error, "the record of a simulation");
     for (uint32_t rank = schedule->ranks; rank-- > 0;) {
         actions -= schedule->lists[rank].count;
@@ -213,7 +237,7 @@ static bool record_run(struct record *record, struct error *error)
 {
     const uint32_t ranks = record->schedule->ranks;
     struct run run = { .record = record };
-    run.link_free_ns = calloc(record->tariff.link_count + (size_t)1, sizeof *run.link_free_ns);
+    run.link_free_ns = calloc(tariff_links(&record->tariff) + 1, sizeof *run.link_free_ns);
     run.met_ns = calloc(record->schedule->stages, sizeof *run.met_ns);
     run.heap.ranks = calloc(ranks, sizeof *run.heap.ranks);
     run.heap.moments_ns = calloc(ranks, sizeof *run.heap.moments_ns);
@@ -234,7 +258,7 @@ bool record_create(struct record *record, const struct schedule *schedule, const
 {
     *record = (struct record){ .schedule = schedule, .costs = costs,
                                 .forward_only = schedule_is_forward_only(schedule) };
-    bool good = walk_create(&record->walk, schedule, error)
+    bool good = host_places_create(&record->places, schedule, error) && walk_create(&record->walk, schedule, error)
              && tariff_create(&record->tariff, schedule, network, error) && record_allocate(record, error)
              && share_costs(record, error);
     if (good) {
@@ -261,5 +285,8 @@ void record_clear(struct record *record)
     free(record->ranks);
     free(record->arrived_ns[0]);
     free(record->arrived_ns[1]);
+    free(record->moved_ns[0]);
+    free(record->moved_ns[1]);
+    host_places_clear(&record->places);
     *record = (struct record){ 0 };
 }

@@ -4,12 +4,13 @@
 // ended, and a message entered its link as long before it arrived as it takes.
 //
 //     list     0F0  0SEND_F0  0F1  0SEND_F1  0RECV_B0  0B0
-//     ends     18             36                       95     SENDs, RECVs and VALIDATE take no time
+//     ends     18             36                       95     SENDs, RECVs, moves and VALIDATE take no time
 //
 // Actions that are done together end once.
 #ifndef SCHEDULES_RECORD_H
 #define SCHEDULES_RECORD_H
 
+#include "schedules/host_places.h"
 #include "schedules/simulate.h"
 #include "schedules/tariff.h"
 #include "schedules/versions.h"
@@ -33,6 +34,8 @@ struct record {
     uint64_t *ends_ns;     // of all that takes time, in the order of the lists
     struct rank_record *ranks;
     uint64_t *arrived_ns[2];  // forward and back, per unit that uses it: the message's arrival, if it was given
+    struct host_places places;
+    uint64_t *moved_ns[2];    // per unit: when its EVICT and its PREFETCH have ended, if it has them; NULL: none has
     uint64_t iteration_ns;
     bool forward_only;     // nothing is kept for a backward
 };
@@ -52,7 +55,7 @@ static inline const struct cost_row *record_row(const struct record *record, uin
 static inline bool takes_time(struct action action)
 {
     enum { TIMELESS = 1 << ACTION_SEND_F | 1 << ACTION_RECV_F | 1 << ACTION_SEND_B | 1 << ACTION_RECV_B
-                    | 1 << ACTION_VALIDATE };
+                    | 1 << ACTION_EVICT | 1 << ACTION_PREFETCH | 1 << ACTION_VALIDATE };
     return !((unsigned)TIMELESS >> action.kind & 1);
 }
 
@@ -105,6 +108,31 @@ static inline bool stroll_next(struct stroll *stroll)
         stroll->start_ns = stroll->end_ns - group_ns(&record->tariff, &record->walk.board, stroll->group, stroll->size);
     }
     return true;
+}
+
+// What a move takes its link for, once it has begun.
+static inline uint64_t record_move_ns(const struct record *record, struct action action)
+{
+    return record->tariff.channels[move_channel(&record->tariff, record->schedule, action)].occupied_ns;
+}
+
+// When the moves that the action waits for have ended.
+struct awaited_moves {
+    uint64_t evict_ns, prefetch_ns;  // 0: none
+    size_t evicted;                  // whose EVICT that is, or NO_MOVE
+};
+static inline struct awaited_moves record_awaits(const struct record *record, struct action action)
+{
+    struct awaited_moves awaited = { .evicted = NO_MOVE };
+    if (!record->places.waits || !has_unit(action))
+        return awaited;
+    const size_t unit = unit_of(record->schedule, action);
+    awaited.evicted = host_places_wait(&record->places, record->schedule, action);
+    if (awaited.evicted != NO_MOVE)
+        awaited.evict_ns = record->moved_ns[0][awaited.evicted];
+    if (waits_for_prefetch(action, record->walk.board.units[unit]))
+        awaited.prefetch_ns = record->moved_ns[1][unit];
+    return awaited;
 }
 
 // Whether the message that goes forward or back to a unit was given, and when it arrived.

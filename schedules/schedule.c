@@ -111,6 +111,7 @@ struct schedule *schedule_copy(const struct schedule *schedule, struct error *er
     memcpy(copy->route_of, schedule->route_of, schedule->micro_batches * sizeof *copy->route_of);
     copy->splits = schedule->splits;
     copy->lowered = schedule->lowered;
+    copy->moves = schedule->moves;
     if (schedule->costs)
         copy->costs = duplicate(schedule->costs, schedule->stages, sizeof *copy->costs);
     if (schedule->notes)
@@ -131,6 +132,7 @@ bool schedule_add(struct schedule *schedule, uint32_t rank, struct action action
         return error_no_memory(error, "the actions of a schedule");
     list->at[list->count++] = action;
     schedule->lowered |= action.kind >= ACTION_SEND_F && action.kind <= ACTION_RECV_B;
+    schedule->moves |= action.kind == ACTION_EVICT || action.kind == ACTION_PREFETCH;
     return true;
 }
 

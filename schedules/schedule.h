@@ -11,6 +11,10 @@
 //
 //     2F0.1                    split 1 of the sequence of micro-batch 0
 //     (0F7;7B3)OVERLAP_F_B     0F7 and 7B3 at the same time
+//     0EVICT3 ... 0PREFETCH3   what stage 0 keeps of micro-batch 3 goes to the host, and comes back
+//
+// EVICT and PREFETCH do not hold their rank up: like messages they are begun where they stand, when what is in
+// front of them is done, and go over the rank's link to its host, one after the other (host_moves.h).
 //
 // Flushing schedules (weights: flush) describe one iteration, which is repeated;
 // asynchronous ones (stash, vertical, 2bw) describe a whole run of
@@ -36,6 +40,8 @@ enum action_kind {
     ACTION_RECV_F,
     ACTION_SEND_B,
     ACTION_RECV_B,
+    ACTION_EVICT,     // what is kept for the backward goes to the host,
+    ACTION_PREFETCH,  // and comes back
     ACTION_REDUCE,  // gradients over the copies of a stage, all of which take part in it at once
     ACTION_STEP,    // optimizer
     ACTION_VALIDATE,  // judges the STEP of the iteration before, which did not wait for the other stages (zero bubble)
@@ -72,9 +78,11 @@ struct cost_row {
     uint64_t step_ns;
     uint64_t overlapped_ns;  // an F of this stage together with a backward of any other; 0: one after the other
     uint64_t reduce_ns;      // one REDUCE, from when its last copy is there
+    uint64_t move_ns;        // one EVICT, or PREFETCH, over the rank's link to its host
     uint64_t output_bytes;         // one message to the next stage; its gradient is as large
     uint64_t kept_forward_bytes;   // from the start of F until B or I has ended, the input included if it is kept
     uint64_t kept_weight_bytes;    // from the end of I until W has ended
+    uint64_t moved_bytes;          // what of the kept bytes is on the host between EVICT and PREFETCH
     uint64_t again_bytes;          // from R until B or I has ended, where a stage has R of its own
     uint64_t transient_bytes;      // largest workspace of an action
     uint64_t fixed_bytes;          // weights, gradients, optimizer
@@ -104,7 +112,8 @@ struct schedule {
     uint32_t *route_of;      // per micro-batch
     struct cost_row *costs;  // S rows, or NULL
     struct action_list *lists;  // per rank
-    bool lowered;            // whether the lists hold SENDs and RECVs
+    bool lowered;            // whether the lists hold SENDs and RECVs,
+    bool moves;              // and EVICTs and PREFETCHes
     char *notes;             // free text of the document, or NULL
 };
 

@@ -7,12 +7,13 @@
 
 #include "common/json.h"
 #include "common/number.h"
+#include "schedules/board.h"
 #include "schedules/cost_row.h"
 #include "schedules/schedule.h"
 
 #define MOST_RANKS 65536
 #define MOST_ROUTES 65536
-#define NEWEST_VERSION 3
+#define NEWEST_VERSION 4
 
 struct sizes {
     uint32_t ranks, stages, micro_batches, splits;
@@ -268,6 +269,8 @@ static unsigned version_of(const struct schedule *schedule)
         for (const struct action *at = list->at; at < list_end(list); at++) {
             if (at->joined || at->kind == ACTION_VALIDATE)
                 version = max_u32(version, 2);
+            if (is_move(*at))
+                version = max_u32(version, 4);
         }
     }
     return version;

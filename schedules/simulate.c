@@ -83,6 +83,14 @@ static bool add_message(const struct stroll *stroll, struct action send, struct 
                                                             arrived });
 }
 
+// Beside what the rank does.
+static bool add_move(const struct stroll *stroll, struct action move, struct timeline *timeline)
+{
+    const struct record *record = stroll->record;
+    const uint64_t end_ns = record->moved_ns[move.kind == ACTION_PREFETCH][unit_of(record->schedule, move)];
+    return timeline_add(timeline, (struct span){ stroll->rank, move, end_ns - record_move_ns(record, move), end_ns, 0 });
+}
+
 static bool fill_timeline(const struct record *record, struct timeline *timeline, struct error *error)
 {
     bool good = true;
@@ -92,6 +100,7 @@ static bool fill_timeline(const struct record *record, struct timeline *timeline
         while (good && stroll_next(&stroll)) {
             for (size_t i = 0; good && i < stroll.size; i++) {
                 good = (!stroll.takes_time || add_span(&stroll, i, timeline))
+                    && (!is_move(stroll.group[i]) || add_move(&stroll, stroll.group[i], timeline))
                     && (!gives_message(record->schedule, stroll.group[i])
                         || add_message(&stroll, stroll.group[i], timeline));
             }

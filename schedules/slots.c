@@ -159,6 +159,20 @@ static void end_forward(struct count *count, struct action action)
     end_backward_weight(count, action);
 }
 
+// To the host, or back.
+static void move(struct row *row, bool is_leaving)
+{
+    if (is_leaving) {
+        TAKE(row, away);
+        row->now.kept--;
+        row->now.kept_through--;
+    } else {
+        TAKE(row, kept);
+        TAKE(row, kept_through);
+        row->now.away--;
+    }
+}
+
 static void begin_action(struct count *count, struct action action)
 {
     struct row *row = &count->rows[action.stage];
@@ -170,6 +184,8 @@ static void begin_action(struct count *count, struct action action)
         begin_forward(count, action);
     if (action.kind == ACTION_R)
         begin_again(count, action);
+    if (is_move(action))
+        move(row, action.kind == ACTION_EVICT);
     if (is_backward(action))
         begin_backward(count, action);
 }
@@ -195,6 +211,7 @@ static void keep_largest(struct slots *slots, const struct slots *most)
         slots->input[life] = max_u32(slots->input[life], most->input[life]);
     slots->kept = max_u32(slots->kept, most->kept);
     slots->kept_through = max_u32(slots->kept_through, most->kept_through);
+    slots->away = max_u32(slots->away, most->away);
     slots->held = max_u32(slots->held, most->held);
     slots->again = max_u32(slots->again, most->again);
     slots->carried = max_u32(slots->carried, most->carried);
@@ -203,24 +220,6 @@ static void keep_largest(struct slots *slots, const struct slots *most)
     slots->output_gradient = max_u32(slots->output_gradient, most->output_gradient);
     slots->input_gradient = max_u32(slots->input_gradient, most->input_gradient);
     slots->versions = max_u32(slots->versions, most->versions);
-}
-
-// The counts mean something only where each action may come where it stands.
-static bool all_in_order(const struct schedule *schedule, struct error *error)
-{
-    struct board board;
-    if (!board_create(&board, schedule, true, error))
-        return false;
-    bool good = true;
-    for (uint32_t rank = 0; good && rank < schedule->ranks; rank++) {
-        const struct action_list *list = &schedule->lists[rank];
-        char reason[REASON_SIZE];
-        for (size_t i = 0; good && i < list->count; i++)
-            good = board_place(&board, rank, list->at[i], reason)
-                || action_error(rank, i, list->at[i], reason, error);
-    }
-    board_clear(&board);
-    return good;
 }
 
 static void count_rank(struct count *count, uint32_t rank, struct slots *slots)
@@ -261,7 +260,7 @@ bool slots_count(const struct schedule *lowered, struct slots *slots, struct err
 
     for (uint32_t stage = 0; stage < lowered->stages; stage++)
         slots[stage] = (struct slots){ .versions = 1 };
-    if (!all_in_order(lowered, error))
+    if (!actions_in_order(lowered, true, error))  // else counts mean nothing
         return false;
     struct count count = { .schedule = lowered, .forward_only = schedule_is_forward_only(lowered) };
     count.rows = calloc(lowered->stages, sizeof *count.rows);

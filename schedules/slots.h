@@ -10,8 +10,10 @@
 // position in the rank's list (what is done together has one):
 //
 //     input            RECV_F ........ the last use: F, or B / I, or W (three counts)
-//     kept             F ............. end of B or I
-//     kept_through     F ............. end of B or W (inputs inside the stage, which W needs)
+//     kept             F ............. end of B or I; where it goes to the host in between, F to EVICT, and PREFETCH
+//                      to that end (host_places.h)
+//     kept_through     F ............. end of B or W (inputs inside the stage, which W needs); likewise
+//     away             EVICT ......... PREFETCH (of both, on the host)
 //     held             I ............. end of W
 //     again            R ............. end of B or I (of a stage with R of its own: what is run again; a
 //                      backward without one runs it again itself, and has a slot while it runs)
@@ -46,6 +48,7 @@ struct slots {
     uint32_t output_gradient;
     uint32_t input_gradient;
     uint32_t versions;  // of the weights alive at once, the newest included: 1 with a flush
+    uint32_t away;      // 0 where nothing goes to the host
 };
 
 // Counts for every stage (`slots` has schedule->stages rows). With several

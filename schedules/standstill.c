@@ -175,3 +175,20 @@ bool standstill_error(const struct schedule *schedule, const size_t *positions, 
     text_clear(&who);
     return false;
 }
+
+bool actions_in_order(const struct schedule *schedule, bool lowered, struct error *error)
+{
+    struct board board;
+    if (!board_create(&board, schedule, lowered, error))
+        return false;
+    bool good = true;
+    for (uint32_t rank = 0; good && rank < schedule->ranks; rank++) {
+        const struct action_list *list = &schedule->lists[rank];
+        char reason[REASON_SIZE];
+        for (size_t i = 0; good && i < list->count; i++)
+            good = board_place(&board, rank, list->at[i], reason)
+                || action_error(rank, i, list->at[i], reason, error);
+    }
+    board_clear(&board);
+    return good;
+}

@@ -30,6 +30,10 @@ bool standstill_error(const struct schedule *schedule, const size_t *positions, 
 // "rank 0, position 3, 0B1: REASON", of kind ERROR_ANSWER. Returns false.
 bool action_error(uint32_t rank, size_t position, struct action action, const char *reason, struct error *error);
 
+// Whether each action may come where it stands, as far as its own rank's list says (board.h, which explains `lowered`);
+// else the first that may not, likewise.
+bool actions_in_order(const struct schedule *schedule, bool lowered, struct error *error);
+
 // The other end of a SEND or RECV.
 struct action action_mirror(struct action action);
 

@@ -23,6 +23,16 @@ static void connect(struct tariff *tariff, const struct schedule *schedule, cons
     }
 }
 
+// Either way, what a rank moves is one after the other.
+static void connect_hosts(struct tariff *tariff, const struct schedule *schedule)
+{
+    for (uint32_t i = 0; i < tariff->move_count; i++) {
+        const uint32_t at = i / schedule->splits, rank = schedule->routes[at];
+        tariff->channels[tariff->channel_count + i] =
+            (struct channel){ .boundary = at % schedule->stages, .to = rank, .link = tariff->link_count + rank };
+    }
+}
+
 // Whether two ranks send over one link: then who goes first is a question of time.
 static bool find_shared_links(struct tariff *tariff, const struct schedule *schedule, struct error *error)
 {
@@ -53,13 +63,16 @@ bool tariff_create(struct tariff *tariff, const struct schedule *schedule, const
     *tariff = (struct tariff){ .stages = schedule->stages, .splits = schedule->splits };
     const size_t rows = (size_t)schedule->stages * schedule->splits;
     const uint64_t channels = (uint64_t)schedule->route_count * rows * 2;
-    if (channels >= UINT32_MAX)
+    if (channels + channels / 2 >= UINT32_MAX)
         return error_set(error, "the schedule is too large: %llu channels", (unsigned long long)channels);
     tariff->channel_count = (uint32_t)channels;
     tariff->link_count = network ? network->link_count : tariff->channel_count / schedule->splits;
+    tariff->move_count = schedule->moves ? tariff->channel_count / 2 : 0;
+    tariff->host_count = schedule->moves ? schedule->ranks : 0;
+    const size_t all_channels = (size_t)tariff->channel_count + tariff->move_count;
     tariff->prices = calloc(rows * PRICES, sizeof *tariff->prices);
     tariff->uses = calloc(rows * PRICES, sizeof *tariff->uses);
-    tariff->channels = calloc(tariff->channel_count, sizeof *tariff->channels);
+    tariff->channels = calloc(all_channels, sizeof *tariff->channels);
     tariff->links = calloc(tariff->link_count + (size_t)1, sizeof *tariff->links);
     if (!tariff->prices || !tariff->uses || !tariff->channels || !tariff->links) {
         tariff_clear(tariff);
@@ -68,6 +81,7 @@ bool tariff_create(struct tariff *tariff, const struct schedule *schedule, const
     if (network)
         memcpy(tariff->links, network->links, network->link_count * sizeof *tariff->links);
     connect(tariff, schedule, network);
+    connect_hosts(tariff, schedule);
     if (find_shared_links(tariff, schedule, error))
         return true;
     tariff_clear(tariff);
@@ -112,6 +126,10 @@ void tariff_fill(struct tariff *tariff, const struct cost_row *costs)
         channel->occupied_ns = transfer_ns(bytes, link->bytes_per_second, 0);
         channel->latency_ns = link->latency_ns;
     }
+    for (uint32_t i = 0; i < tariff->move_count; i++) {
+        struct channel *channel = &tariff->channels[tariff->channel_count + i];
+        channel->occupied_ns = cost_part(costs[channel->boundary].move_ns, i % splits, splits);
+    }
 }
 
 bool tariff_sum_is_possible(const struct tariff *tariff)
@@ -119,7 +137,7 @@ bool tariff_sum_is_possible(const struct tariff *tariff)
     uint64_t sum = 0;
     for (size_t i = 0; i < (size_t)tariff->stages * tariff->splits * PRICES; i++)
         sum = add_clamped(sum, multiply_clamped(tariff->uses[i], tariff->prices[i]));
-    for (uint32_t i = 0; i < tariff->channel_count; i++) {
+    for (uint32_t i = 0; i < tariff->channel_count + tariff->move_count; i++) {
         const struct channel *channel = &tariff->channels[i];
         const uint64_t each = add_clamped(channel->occupied_ns, channel->latency_ns);
         sum = add_clamped(sum, multiply_clamped(channel->used, each));

@@ -1,5 +1,5 @@
 // What everything in a schedule costs: its actions, by stage and kind; its
-// messages, by channel. Counts, too, how often each is met, so that times that
+// messages, and what goes to the host and back, by channel. Counts, too, how often each is met, so that times that
 // add up to more than there is are found before anybody believes them.
 //
 // Where sequences are split, each split has rows of its own (cost_part.h).
@@ -12,7 +12,7 @@
 
 // What an action costs is found at [(stage * splits + split) * PRICES + price].
 enum price {
-    PRICE_NOTHING,  // SEND, VALIDATE
+    PRICE_NOTHING,  // SEND, VALIDATE; EVICT and PREFETCH, which take their rank's link to its host
     PRICE_F,
     PRICE_B,
     PRICE_I,
@@ -26,10 +26,10 @@ enum price {
 };
 enum { PRICES = 16 };  // columns; a power of two, since prices are taken apart often
 
-// From a stage to a neighbour, on one route.
+// From a stage to a neighbour, or to its host and back, on one route.
 struct channel {
-    uint32_t boundary;  // the stage whose output_bytes a message has
-    uint32_t to;        // rank
+    uint32_t boundary;  // the stage whose output_bytes a message has; whose moves they are
+    uint32_t to;        // rank; of moves the own
     uint32_t link;
     uint32_t used;         // by how many messages
     uint64_t occupied_ns;  // how long a message holds its link
@@ -41,9 +41,11 @@ struct tariff {
     uint64_t *prices;
     uint64_t *uses;    // how many actions there are of each price
     struct channel *channels;  // (route, boundary, direction, split); some may be without messages
-    uint32_t channel_count;
+    uint32_t channel_count;    // of these; (route, stage, split) for moves are behind them, where there are any
+    uint32_t move_count;
     struct link *links;
-    uint32_t link_count;
+    uint32_t link_count;       // of messages; the links of ranks to their hosts are behind them, likewise
+    uint32_t host_count;
     bool shared;  // whether several ranks may send over one link
 };
 
@@ -64,6 +66,19 @@ static inline uint32_t channel_number(const struct schedule *schedule, struct ac
 {
     const uint32_t route = schedule->route_of[action.micro_batch];
     return ((route * schedule->stages + boundary) * 2 + back) * schedule->splits + action.split;
+}
+
+// The channel of an EVICT or PREFETCH.
+static inline uint32_t move_channel(const struct tariff *tariff, const struct schedule *schedule, struct action action)
+{
+    const uint32_t route = schedule->route_of[action.micro_batch];
+    return tariff->channel_count + (route * schedule->stages + action.stage) * schedule->splits + action.split;
+}
+
+// Messages and moves have this many links.
+static inline size_t tariff_links(const struct tariff *tariff)
+{
+    return (size_t)tariff->link_count + tariff->host_count;
 }
 
 // A message becomes ready: it waits for its link, holds it, and arrives at the moment that is returned.

@@ -5,7 +5,7 @@
 
 #include "schedules/schedule.h"
 
-// What is done together has a span each, of the same time.
+// What is done together has a span each, of the same time. Moves to the host and back are beside what their rank does.
 struct span {
     uint32_t rank;
     struct action action;
@@ -30,7 +30,7 @@ struct level {
 
 struct timeline {
     uint32_t ranks;
-    struct span *spans;  // a rank's in order of time
+    struct span *spans;  // a rank's in order of time, but for moves
     size_t span_count, span_capacity;
     struct message *messages;
     size_t message_count, message_capacity;

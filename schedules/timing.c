@@ -9,7 +9,7 @@ bool timing_create(struct timing *timing, const struct order *order, struct erro
 {
     *timing = (struct timing){ .order = order };
     timing->free_ns = calloc(order->ranks, sizeof *timing->free_ns);
-    timing->link_free_ns = calloc(order->tariff.link_count + (size_t)1, sizeof *timing->link_free_ns);
+    timing->link_free_ns = calloc(tariff_links(&order->tariff) + 1, sizeof *timing->link_free_ns);
     timing->arrived_ns = large_calloc(order->messages + (size_t)1, sizeof *timing->arrived_ns);
     timing->met_ns = calloc(order->tariff.stages, sizeof *timing->met_ns);
     timing->waiting = calloc(order->tariff.stages, sizeof *timing->waiting);
@@ -70,7 +70,7 @@ static uint64_t last_end(const struct timing *timing)
 static void start_anew(struct timing *timing)
 {
     memset(timing->free_ns, 0, timing->order->ranks * sizeof *timing->free_ns);
-    memset(timing->link_free_ns, 0, timing->order->tariff.link_count * sizeof *timing->link_free_ns);
+    memset(timing->link_free_ns, 0, tariff_links(&timing->order->tariff) * sizeof *timing->link_free_ns);
 }
 
 // --- in order -------------------------------------------------------------------

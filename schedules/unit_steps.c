@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "schedules/board.h"
 #include "schedules/lower.h"
 
 struct clock {
@@ -48,7 +49,7 @@ static bool go_on(struct clock *clock, uint32_t rank)
         if (!can_start(clock, rank, *at))
             break;
         clock->next[rank] += group_size(at, list_end(list));
-        clock->now[rank] += at->kind < ACTION_REDUCE;
+        clock->now[rank] += has_unit(*at) && !is_move(*at);
         uint64_t *sent = at->kind == ACTION_SEND_F || at->kind == ACTION_SEND_B ? message_of(clock, *at) : NULL;
         if (sent)
             *sent = clock->now[rank];

@@ -28,7 +28,7 @@ static void seat_all(struct walk *walk)
 static struct rule make_rule(unsigned never, unsigned needs, unsigned waits, enum gives gives, bool apart)
 {
     needs |= apart ? APART : 0;
-    return (struct rule){ (uint16_t)(never | needs), (uint16_t)needs, (uint16_t)waits, 0, (uint8_t)gives };
+    return (struct rule){ (uint16_t)(never | needs), (uint16_t)needs, (uint16_t)waits, 0, 0, (uint8_t)gives };
 }
 
 static void make_compute_rules(struct rule rules[ACTION_REDUCE], unsigned sides, bool lowered, bool whole)
@@ -37,12 +37,18 @@ static void make_compute_rules(struct rule rules[ACTION_REDUCE], unsigned sides,
     rules[ACTION_F] = make_rule(DID_F, before && lowered ? DID_RECV_F : 0, before ? GIVEN_F : 0,
                                 after && !lowered ? GIVES_FORWARD : GIVES_NOTHING,
                                 !whole || !(before || (sides & IS_FIRST)));
-    rules[ACTION_B] = make_rule(DID_BACKWARD, DID_F | (after && lowered ? DID_RECV_B : 0), after ? GIVEN_B : 0,
+    rules[ACTION_B] = make_rule(DID_BACKWARD | AWAY, DID_F | (after && lowered ? DID_RECV_B : 0), after ? GIVEN_B : 0,
                                 before && !lowered ? GIVES_BACK : GIVES_NOTHING,
                                 !whole || !(after || (sides & IS_LAST)));
     rules[ACTION_I] = rules[ACTION_B];
     rules[ACTION_W] = make_rule(DID_W, 1 << ACTION_I, 0, GIVES_NOTHING, false);
-    rules[ACTION_R] = make_rule(DID_BACKWARD | DID_R, DID_F, 0, GIVES_NOTHING, false);
+    rules[ACTION_R] = make_rule(DID_BACKWARD | DID_R | AWAY, DID_F, 0, GIVES_NOTHING, false);
+}
+
+static void make_move_rules(struct rule rules[ACTION_REDUCE])
+{
+    rules[ACTION_EVICT] = make_rule(DID_EVICT | DID_BACKWARD | DID_R, DID_F, 0, GIVES_NOTHING, false);
+    rules[ACTION_PREFETCH] = make_rule(DID_PREFETCH, DID_EVICT, 0, GIVES_NOTHING, false);
 }
 
 static void make_message_rules(struct rule rules[ACTION_REDUCE], unsigned sides)
@@ -60,8 +66,11 @@ static void make_rules(struct walk *walk)
         struct rule *rules = walk->rules[sides];
         make_compute_rules(rules, sides, walk->schedule->lowered, walk->schedule->splits == 1);
         make_message_rules(rules, sides);
+        make_move_rules(rules);
         for (unsigned kind = 0; kind < ACTION_REDUCE; kind++)
             rules[kind].sets = (uint16_t)(1u << kind | (kind == ACTION_B || kind == ACTION_I ? WENT_BACK : 0));
+        rules[ACTION_EVICT].sets |= AWAY;
+        rules[ACTION_PREFETCH].clears = AWAY;
     }
 }
 

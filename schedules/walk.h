@@ -29,7 +29,7 @@ enum gives { GIVES_NOTHING, GIVES_FORWARD, GIVES_BACK };
 struct rule {
     uint16_t mask, wants;  // of what the unit has been through, `mask` must be as `wants` says
     uint16_t waits;        // for GIVEN_F or GIVEN_B, if it needs a message
-    uint16_t sets;
+    uint16_t sets, clears;
     uint8_t gives;         // enum gives
 };
 
@@ -98,9 +98,10 @@ void walk_clear(struct walk *walk);
 bool walk_end(const struct walk *walk, struct error *error);
 
 // Beside what has been done, a unit's bits say which messages were given to it, and
-// that it had its B or I. APART is never set: a rule that wants it leaves all to the board.
-enum { GIVEN_F = 1 << ACTION_KINDS, GIVEN_B = 2 << ACTION_KINDS, WENT_BACK = 4 << ACTION_KINDS,
-       APART = 8 << ACTION_KINDS };
+// that it had its B or I, and that what it keeps is AWAY, on the host. APART is never set: a rule that wants it leaves
+// all to the board.
+enum { GIVEN_F = 1 << ACTION_REDUCE, GIVEN_B = 2 << ACTION_REDUCE, WENT_BACK = 4 << ACTION_REDUCE,
+       AWAY = 8 << ACTION_REDUCE, APART = 16 << ACTION_REDUCE };
 _Static_assert(APART <= UINT16_MAX, "a unit has 16 bits");
 
 // Whether it needs a message.
@@ -215,7 +216,7 @@ IN_LINE bool walk_place_as(struct walk *walk, struct visit *visit, const bool si
     uint16_t *unit = &walk->board.units[visit->unit];
     if (((*unit ^ rule->wants) & rule->mask) && !walk_add_apart(walk, visit->rank, visit->at))
         return false;
-    *unit |= rule->sets;
+    *unit = (uint16_t)((*unit | rule->sets) & ~rule->clears);
     if (rule->gives != GIVES_NOTHING)
         walk_give(walk, visit, simple);
     return true;

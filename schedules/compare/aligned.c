@@ -18,7 +18,7 @@ static unsigned kinds_of(const struct timeline *timeline)
 
 static bool is_shown(struct action action, unsigned kinds)
 {
-    const bool has_to_be = action.kind <= ACTION_R;
+    const bool has_to_be = action.kind <= ACTION_R || is_move(action);
     return has_to_be || ((action.kind == ACTION_STEP || action.kind == ACTION_REDUCE) && (kinds >> action.kind & 1));
 }
 
@@ -123,11 +123,13 @@ static bool make_items(struct aligned *aligned, struct error *error)
     for (uint32_t rank = 0; rank < schedule->ranks; rank++) {
         const struct action *end = list_end(&schedule->lists[rank]);
         aligned->first[rank] = aligned->count;
-        for (const struct action *at = schedule->lists[rank].at; at < end;) {
-            const uint32_t size = (uint32_t)group_size(at, end);
+        uint32_t size;
+        for (const struct action *at = schedule->lists[rank].at; at < end; at += size) {
+            size = (uint32_t)group_size(at, end);
+            if (is_move(*at))
+                continue;  // beside what the rank does
             aligned->items[aligned->count++] = (struct aligned_item){ .rank = rank, .size = size, .group = at,
                 .class = class_number(at, size), .inputs = { NO_ITEM, NO_ITEM } };
-            at += size;
         }
     }
     aligned->first[schedule->ranks] = aligned->count;

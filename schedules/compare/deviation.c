@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "schedules/host_moves.h"
+
 struct finding {
     const struct aligned *aligned;
     struct deviation *deviation;
@@ -69,7 +71,7 @@ static bool add_rows(const struct finding *finding, struct error *error)
 
 // --- simulations ----------------------------------------------------------------------------
 
-// The schedule with each rank's items as they were begun.
+// The schedule with each rank's items as they were begun; what goes to the host in between goes as in any order.
 static struct schedule *measured_order(const struct aligned *aligned, struct error *error)
 {
     struct schedule *schedule = schedule_copy(aligned->schedule, error);
@@ -80,8 +82,14 @@ static struct schedule *measured_order(const struct aligned *aligned, struct err
             memcpy(to, item->group, item->size * sizeof *to);
             to += item->size;
         }
+        schedule->lists[rank].count = (size_t)(to - schedule->lists[rank].at);
     }
-    return schedule;
+    if (schedule)
+        schedule->moves = false;
+    if (!schedule || !aligned->schedule->moves || schedule_add_moves(schedule, error))
+        return schedule;
+    schedule_free(schedule);
+    return NULL;
 }
 
 // What an iteration takes in another order, over other links.

@@ -80,6 +80,19 @@ static ptrdiff_t find_message(const struct search *search, struct action maker, 
 
 // --- causes of one span -----------------------------------------------------------------
 
+// What a computation waits for of what goes to the host and back beside it: that it has its own back, or an EVICT that
+// it begins right behind.
+static bool may_wait_for(const struct span *span, const struct span *before)
+{
+    if (!is_move(before->action) || is_move(span->action))
+        return true;
+    struct action fetched = span->action;
+    fetched.kind = ACTION_PREFETCH;
+    return action_is_alike(before->action, fetched)
+        || (before->action.kind == ACTION_EVICT && before->action.stage == span->action.stage
+            && span->action.kind == ACTION_F && before->end_ns == span->start_ns);
+}
+
 // What its rank did last before it. Whatever runs at the same time stands close by.
 static struct cause rank_cause(const struct search *search, size_t place)
 {
@@ -89,7 +102,7 @@ static struct cause rank_cause(const struct search *search, size_t place)
     struct cause cause = { NO_SPAN, NO_SPAN, search->lanes.extent.first_ns };
     for (size_t i = place; i > first && place - i < NEAR; i--) {
         const struct span *before = search->lanes.boxes[i - 1].span;
-        if (before->end_ns <= span->start_ns && (cause.span == NO_SPAN || before->end_ns > cause.ready_ns))
+        if (before->end_ns <= span->start_ns && may_wait_for(span, before) && (cause.span == NO_SPAN || before->end_ns > cause.ready_ns))
             cause = (struct cause){ number_of(search, before), NO_SPAN, before->end_ns };
     }
     return cause;
@@ -183,7 +196,8 @@ static void follow(struct search *search)
         const struct cause *cause = &causes->of[at];
         causes->critical[at] = true;
         causes->path.recompute_ns += span->recompute_ns;
-        causes->path.compute_ns += span->end_ns - span->start_ns - span->recompute_ns;
+        *(is_move(span->action) ? &causes->path.transfer_ns : &causes->path.compute_ns) +=
+            span->end_ns - span->start_ns - span->recompute_ns;
         if (cause->span == NO_SPAN) {
             causes->path.order_ns += span->start_ns - search->lanes.extent.first_ns;
             return;

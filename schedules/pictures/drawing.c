@@ -47,8 +47,8 @@ const char *drawing_kind(unsigned kind)
 {
     static const char *const names[ACTION_KINDS] = {
         "forward", "backward", "backward for the input", "backward for the weights", "recompute",
-        "send",    "receive",  "send",                   "receive",                  "reduce",    "step",
-        "validate",
+        "send",    "receive",  "send",                   "receive",                  "to the host", "from the host",
+        "reduce",  "step",     "validate",
     };
     return names[kind];
 }

@@ -64,25 +64,33 @@ static void number_chunks(struct lanes *lanes, size_t first, size_t end, uint16_
 
 // --- rows ---------------------------------------------------------------------------
 
-// Gives the boxes [first, end), each of which begins before those in front of it have
-// all ended, the first row that is free by then.
-static void stack(struct lane_box *first, struct lane_box *end)
+// The first row from `above` on that is free by then, of those that are moves or those that are not; returns how many
+// rows there are then.
+static uint16_t stack_some(struct lane_box *first, struct lane_box *end, bool moves, uint16_t above)
 {
     enum { MOST_ROWS = MOST_JOINED };
     uint64_t free_ns[MOST_ROWS] = { 0 };
-    uint16_t rows = 1;
+    uint16_t rows = above;
     for (struct lane_box *box = first; box < end; box++) {
-        if (box->span->end_ns == box->span->start_ns)
+        if (box->span->end_ns == box->span->start_ns || is_move(box->span->action) != moves)
             continue;
-        uint16_t row = 0;
+        uint16_t row = above;
         while (row + 1 < MOST_ROWS && free_ns[row] > box->span->start_ns)
             row++;
         free_ns[row] = box->span->end_ns;
         box->row = row;
         rows = row + 1 > rows ? (uint16_t)(row + 1) : rows;
     }
+    return rows;
+}
+
+// Of the boxes [first, end) each begins before those in front of it have all ended.
+static void stack(struct lane_box *first, struct lane_box *end)
+{
+    uint16_t rows = stack_some(first, end, false, 0);
+    rows = stack_some(first, end, true, rows < MOST_JOINED ? rows : MOST_JOINED - 1);
     for (struct lane_box *box = first; box < end; box++)
-        box->rows = box->span->end_ns == box->span->start_ns ? 1 : rows;
+        box->rows = box->span->end_ns == box->span->start_ns || rows == 0 ? 1 : rows;
 }
 
 static void stack_lane(struct lane_box *first, struct lane_box *end)

@@ -2,12 +2,14 @@
 // with its place in its rank's lane.
 //
 //     rank 0   [F7     ][F8  ]    two at the same time (a group, or two streams of a
-//              [B3     ]          measured run) share the lane: row 0 and row 1 of 2
+//              [B3     ]          measured run) share the lane: row 0 and row 1 of 2; moves to the host and
+//              [E6 ][P4 ]         back are in the last row
 //
 // A rank's stages are numbered from 0: its chunks, told apart by shade.
 #ifndef SCHEDULES_LANES_H
 #define SCHEDULES_LANES_H
 
+#include "schedules/board.h"
 #include "schedules/pictures/drawing.h"
 
 struct lane_box {

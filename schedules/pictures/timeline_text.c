@@ -4,7 +4,8 @@
 //     rank 1  ··F0B0───F1B1───······   33 % idle  2.00 MiB
 //             ╵0 us     ╵5 us     ╵10 us
 //
-// What two do at the same time has a half of the run each: F7─+B3─.
+// What two do at the same time has a half of the run each: F7─+B3─. What goes to the host and back has a row of its
+// own under that of its rank.
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,15 +70,22 @@ static const struct lane_box *partner_of(const struct canvas *canvas, const stru
 {
     const struct lane_box *next = box + 1;
     return next < canvas->lanes.boxes + canvas->lanes.first[box->span->rank + 1] && box->row == 0 && next->row == 1
-            && next->span->start_ns == box->span->start_ns && next->span->end_ns == box->span->end_ns ? next : NULL;
+            && next->span->start_ns == box->span->start_ns && next->span->end_ns == box->span->end_ns
+            && !is_move(next->span->action) ? next : NULL;
 }
 
-static void tally(struct canvas *canvas, uint32_t rank)
+// Whether the box is drawn in the row of its rank, or of its moves.
+static bool is_in_row(const struct lane_box *box, bool moves)
+{
+    return box->span->end_ns > box->span->start_ns && is_move(box->span->action) == moves;
+}
+
+static void tally(struct canvas *canvas, uint32_t rank, bool moves)
 {
     memset(canvas->tallies, 0, canvas->columns * sizeof *canvas->tallies);
     for (size_t i = canvas->lanes.first[rank]; i < canvas->lanes.first[rank + 1]; i++) {
         const struct lane_box *box = &canvas->lanes.boxes[i];
-        if (box->span->end_ns == box->span->start_ns)
+        if (!is_in_row(box, moves))
             continue;
         for (size_t at = column_of(canvas, box->span->start_ns);
              at < canvas->columns && begin_of(canvas, at) < scaled(canvas, box->span->end_ns); at++)
@@ -101,15 +109,15 @@ static unsigned winner_of(const struct canvas *canvas, size_t column)
 }
 
 // A column shows what takes most of it: of the kind that does, the box that has most.
-static void fill_cells(struct canvas *canvas, uint32_t rank)
+static void fill_cells(struct canvas *canvas, uint32_t rank, bool moves)
 {
-    tally(canvas, rank);
+    tally(canvas, rank, moves);
     memset(canvas->cells, 0, canvas->columns * sizeof *canvas->cells);
     for (size_t at = 0; at < canvas->columns && length_of(canvas) > 0; at++)
         canvas->tallies[at].winner = winner_of(canvas, at);
     for (size_t i = canvas->lanes.first[rank]; i < canvas->lanes.first[rank + 1]; i++) {
         const struct lane_box *box = &canvas->lanes.boxes[i];
-        if (box->span->end_ns == box->span->start_ns)
+        if (!is_in_row(box, moves))
             continue;
         for (size_t at = column_of(canvas, box->span->start_ns);
              at < canvas->columns && begin_of(canvas, at) < scaled(canvas, box->span->end_ns); at++) {
@@ -207,10 +215,10 @@ static void draw_sides(const struct canvas *canvas, uint32_t rank, struct text *
         text_add(text, "  %9s", bytes_format(canvas->chart->peak_bytes[rank], peak));
 }
 
-static void draw_rank(struct canvas *canvas, uint32_t rank, struct text *text)
+static void draw_row(struct canvas *canvas, uint32_t rank, bool moves, struct text *text)
 {
-    fill_cells(canvas, rank);
-    text_add(text, "rank %-*u ", canvas->label_width, rank);
+    fill_cells(canvas, rank, moves);
+    text_add(text, "%s %-*u ", moves ? "host" : "rank", canvas->label_width, rank);
     for (size_t at = 0; at < canvas->columns;) {
         const struct lane_box *box = canvas->cells[at];
         size_t end = at + 1;
@@ -222,9 +230,19 @@ static void draw_rank(struct canvas *canvas, uint32_t rank, struct text *text)
             draw_idle(canvas, end - at, text);
         at = end;
     }
-    if (canvas->chart->sides)
+    if (canvas->chart->sides && !moves)
         draw_sides(canvas, rank, text);
     text_add(text, "\n");
+}
+
+static void draw_rank(struct canvas *canvas, uint32_t rank, struct text *text)
+{
+    bool has_moves = false;
+    for (size_t i = canvas->lanes.first[rank]; i < canvas->lanes.first[rank + 1]; i++)
+        has_moves |= is_in_row(&canvas->lanes.boxes[i], true);
+    draw_row(canvas, rank, false, text);
+    if (has_moves)
+        draw_row(canvas, rank, true, text);
 }
 
 // A tick stands in the column of its time, its label beside it.

@@ -1,7 +1,7 @@
 // Random schedules that can run: any placement, any order that respects what
 // needs what, backwards whole or in two, with or without recomputation; one or two
 // routes, sequences whole or in splits, groups of a forward and a backward,
-// reductions, validations; now and then inference.
+// reductions, validations, what is kept sent to the host and fetched back, anywhere between; now and then inference.
 #ifndef TESTS_SCHEDULES_RANDOM_SCHEDULE_H
 #define TESTS_SCHEDULES_RANDOM_SCHEDULE_H
 
@@ -188,7 +188,55 @@ static inline void random_place(struct random_making *making, uint64_t *seed)
     }
 }
 
-// A plain one has neither splits, groups nor validations, nor a REDUCE where there is one copy.
+// Where in a list the first action of these kinds stands of a unit; of a group its beginning, or its end.
+static inline size_t random_find(const struct action_list *list, struct action of, unsigned kinds, bool end)
+{
+    size_t at = 0;
+    while (at < list->count
+           && !((kinds >> list->at[at].kind & 1) && list->at[at].stage == of.stage
+                && list->at[at].micro_batch == of.micro_batch && list->at[at].split == of.split))
+        at++;
+    while (end && list->at[at].joined)
+        at++;
+    while (!end && at > 0 && list->at[at - 1].joined)
+        at--;
+    return at + end;
+}
+
+// Anywhere from `first` to `last`, but within a group; where it stands then.
+static inline size_t random_insert(struct schedule *schedule, uint64_t *seed, uint32_t rank, size_t first, size_t last,
+                                   struct action action)
+{
+    struct action_list *list = &schedule->lists[rank];
+    size_t at = first + random_below(seed, last - first + 1);
+    while (at > first && list->at[at - 1].joined)
+        at--;
+    random_add(schedule, rank, action);
+    memmove(&list->at[at + 1], &list->at[at], (list->count - 1 - at) * sizeof action);
+    list->at[at] = action;
+    return at;
+}
+
+// Some units go to the host between their F and what first needs them again.
+static inline void random_add_moves(struct schedule *schedule, uint64_t *seed)
+{
+    const unsigned needs = 1u << ACTION_B | 1u << ACTION_I | 1u << ACTION_R;
+    for (uint32_t i = 0; i < schedule->stages * schedule->micro_batches * schedule->splits; i++) {
+        struct action move = { .stage = (uint16_t)(i / schedule->splits / schedule->micro_batches),
+                               .micro_batch = i / schedule->splits % schedule->micro_batches,
+                               .split = i % schedule->splits & 0x7f, .kind = ACTION_EVICT };
+        const uint32_t rank = schedule_rank(schedule, move.stage, move.micro_batch);
+        const struct action_list *list = &schedule->lists[rank];
+        if (random_below(seed, 3) == 0)
+            continue;
+        const size_t evict = random_insert(schedule, seed, rank, random_find(list, move, 1u << ACTION_F, true),
+                                           random_find(list, move, needs, false), move);
+        move.kind = ACTION_PREFETCH;
+        random_insert(schedule, seed, rank, evict + 1, random_find(list, move, needs, false), move);
+    }
+}
+
+// A plain one has neither splits, groups nor validations, nor a REDUCE where there is one copy, nor moves.
 static inline struct schedule *random_schedule_as(uint64_t *seed, bool plain)
 {
     struct error error = { 0 };
@@ -212,6 +260,8 @@ static inline struct schedule *random_schedule_as(uint64_t *seed, bool plain)
     }
     for (random_pick_all(&making); making.count > 0; random_pick_all(&making))
         random_do_some(&making, seed);
+    if (!plain && !making.forward_only && random_below(seed, 3) == 0)
+        random_add_moves(making.schedule, seed);
     return making.schedule;
 }
 
@@ -283,6 +333,8 @@ static inline void random_costs(uint64_t *seed, struct cost_row *costs, uint32_t
         costs[s].recompute_ns += least_ns;
         costs[s].step_ns += least_ns;
         costs[s].reduce_ns += least_ns;
+        costs[s].move_ns += least_ns;
+        costs[s].moved_bytes = random_below(seed, costs[s].kept_forward_bytes + 1);
     }
 }
 

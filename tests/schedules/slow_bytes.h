@@ -83,6 +83,24 @@ static inline const struct slow_action *lives_find(const struct lives *lives, st
 
 enum { KIND_F = 1 << ACTION_F, KINDS_BACK = 1 << ACTION_B | 1 << ACTION_I };
 
+// What an F keeps, until its backward; a part of it is not here from when it is on the host until it is on its way back.
+static inline void lives_add_kept_bytes(struct lives *lives, const struct slow_action *forward, struct moment end)
+{
+    const struct slow *slow = lives->slow;
+    const struct action a = forward->action;
+    const struct cost_row *row = &lives->costs[a.stage];
+    const struct moment start = moment_of_start(forward);
+    const int evict = slow_find(slow, a, 1u << ACTION_EVICT), prefetch = slow_find(slow, a, 1u << ACTION_PREFETCH);
+    const uint64_t kept = slow_part(lives->schedule, a, row->kept_forward_bytes);
+    const uint64_t moved = evict < 0 ? 0 : slow_part(lives->schedule, a, row->moved_bytes);
+    lives_add(lives, start, end, kept - moved);
+    if (evict < 0)
+        return;
+    const uint64_t begins = slow->actions[prefetch].moved - slow_part(lives->schedule, a, row->move_ns);
+    lives_add(lives, start, (struct moment){ slow->actions[evict].moved, PHASE_DELIVERED, 0 }, moved);
+    lives_add(lives, (struct moment){ begins, PHASE_ARRIVED, 0 }, end, moved);
+}
+
 // What an action works in, and what it leaves for others on its stage.
 static inline void lives_add_kept(struct lives *lives, const struct slow_action *action)
 {
@@ -94,7 +112,8 @@ static inline void lives_add_kept(struct lives *lives, const struct slow_action 
     if (a.kind == ACTION_F) {
         const uint64_t kept = slow_part(schedule, a, row->kept_forward_bytes);
         const uint64_t input = a.stage > 0 ? slow_part(schedule, a, row[-1].output_bytes) : 0;
-        lives_add(lives, start, lives->forward_only ? end : moment_of_end(lives_find(lives, a, 0, KINDS_BACK)), kept);
+        lives_add_kept_bytes(lives, action,
+                             lives->forward_only ? end : moment_of_end(lives_find(lives, a, 0, KINDS_BACK)));
         lives_add(lives, start, end, input > kept ? input - kept : 0);
     }
     if (KINDS_BACK >> a.kind & 1) {  // since its R, or since it runs again itself

@@ -41,7 +41,7 @@ static inline int slow_lanes_lane(const struct slow_lanes *world, struct action 
 {
     if (a.kind == ACTION_VALIDATE || (world->use == LANES_FREE && slow_is_message(a) && !slow_lanes_sends(a)))
         return -1;
-    return slow_is_message(a) && world->use == LANES_ONE;
+    return slow_is_move(a) ? 2 : slow_is_message(a) && world->use == LANES_ONE;
 }
 
 // Whether all on a lane before a place has ended.
@@ -88,6 +88,25 @@ static inline struct slow_place *slow_lanes_other(struct slow_lanes *world, stru
                            position);
 }
 
+// Whether the moves are over that a compute waits for.
+static inline bool slow_lanes_is_home(struct slow_lanes *world, uint32_t rank, size_t i, uint64_t t)
+{
+    int at = 0;
+    while (world->slow.actions[at].rank != rank || world->slow.actions[at].position != i)
+        at++;
+    const struct slow_action *action = &world->slow.actions[at];
+    const int prefetch = slow_find(&world->slow, action->action, 1u << ACTION_PREFETCH);
+    if (action->evict >= 0) {
+        const struct slow_place *evict = &world->places[rank][world->slow.actions[action->evict].position];
+        if (!evict->begun || evict->end > t)
+            return false;
+    }
+    if (prefetch < 0 || action->action.kind == ACTION_F || action->action.kind == ACTION_W)
+        return true;
+    const struct slow_place *fetched = &world->places[rank][world->slow.actions[prefetch].position];
+    return fetched->begun && fetched->end <= t;
+}
+
 // Whether what a compute takes in is there.
 static inline bool slow_lanes_is_fed(struct slow_lanes *world, struct action a, uint64_t t)
 {
@@ -127,7 +146,10 @@ static inline uint32_t slow_lanes_under_way(const struct slow_lanes *world, stru
 
 static inline uint64_t slow_lanes_cost(const struct slow_lanes *world, uint32_t rank, size_t i)
 {
+    const struct action action = slow_lanes_action(world, rank, i);
     int member = 0;
+    if (slow_is_move(action))
+        return slow_part(world->schedule, action, world->costs[action.stage].move_ns);
     while (world->slow.actions[member].rank != rank || world->slow.actions[member].position != i)
         member++;
     return slow_group_cost(&world->slow, world->schedule, member, world->costs);
@@ -139,7 +161,8 @@ static inline bool slow_lanes_compute(struct slow_lanes *world, uint32_t rank, s
     while (slow_lanes_action(world, rank, end - 1).joined)
         end++;
     for (size_t member = i; member < end; member++) {
-        if (!slow_lanes_is_fed(world, slow_lanes_action(world, rank, member), t))
+        const struct action a = slow_lanes_action(world, rank, member);
+        if (!slow_is_move(a) && (!slow_lanes_is_fed(world, a, t) || !slow_lanes_is_home(world, rank, member, t)))
             return false;
     }
     for (size_t member = i; member < end; member++)
@@ -243,7 +266,7 @@ static inline bool slow_lanes_begin_grouped(struct slow_lanes *world, uint32_t r
 static inline bool slow_lanes_begin_any(struct slow_lanes *world, uint64_t t)
 {
     for (uint32_t rank = 0; rank < world->schedule->ranks; rank++) {
-        for (int lane = 0; lane < 2; lane++) {
+        for (int lane = 0; lane < 3; lane++) {
             for (size_t i = 0; i < world->schedule->lists[rank].count; i++) {
                 if (slow_lanes_lane(world, slow_lanes_action(world, rank, i)) != lane || world->places[rank][i].begun)
                     continue;
@@ -287,6 +310,7 @@ static inline uint64_t slow_lanes_iteration(struct slow_lanes *world, const stru
     world->capacity = rules->grouped ? 0 : rules->capacity;
     world->grouped = rules->grouped;
     slow_set_up(&world->slow, lowered, costs, network);
+    slow_find_places(&world->slow, lowered);
     for (uint64_t t = 0; t != UINT64_MAX; t = slow_lanes_next(world, t)) {
         while (slow_lanes_begin_any(world, t))
             ;
@@ -299,7 +323,7 @@ static inline uint64_t slow_lanes_iteration(struct slow_lanes *world, const stru
                 continue;
             if (!world->places[rank][i].begun)
                 return UINT64_MAX;
-            if (!slow_is_message(a) && world->places[rank][i].end > last)
+            if (!slow_is_message(a) && !slow_is_move(a) && world->places[rank][i].end > last)
                 last = world->places[rank][i].end;
         }
     }

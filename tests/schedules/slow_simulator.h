@@ -2,7 +2,7 @@
 //
 // Every action starts at the latest of: the end of the one before it on its rank,
 // and the arrival of its input; of all the inputs, in a group; of the ends before all
-// the others, at a REDUCE. Every link's messages are sorted by when they become ready
+// the others, at a REDUCE; of the moves to the host and back that it needs. Every link's messages are sorted by when they become ready
 // (ties by rank, then by place in the list) and pass one after the other. No cursor,
 // no heap, no order worked out beforehand.
 #ifndef TESTS_SCHEDULES_SLOW_SIMULATOR_H
@@ -19,6 +19,8 @@ struct slow_action {
     struct action action;
     uint64_t start, end;
     int message;  // the one it waits for, or -1
+    int evict;    // and the EVICT whose place on the device it takes, or -1
+    uint64_t moved;  // of an EVICT or PREFETCH: when it is over; it begins no sooner than `start`
     int group, group_end;  // the actions that it is done together with, itself among them
 };
 
@@ -120,7 +122,8 @@ static inline void slow_set_up(struct slow *slow, const struct schedule *order, 
                 continue;
             const bool follows = i > 0 && order->lists[rank].at[i - 1].joined;
             const int group = follows ? slow->actions[slow->count - 1].group : slow->count;
-            slow->actions[slow->count++] = (struct slow_action){ rank, i, action, 0, 0, -1, group, 0 };
+            slow->actions[slow->count++] = (struct slow_action){ .rank = rank, .position = i, .action = action, .message = -1,
+                                                               .evict = -1, .group = group };
             for (int member = group; member < slow->count; member++)
                 slow->actions[member].group_end = slow->count;
         }
@@ -150,6 +153,108 @@ static inline void slow_set_up(struct slow *slow, const struct schedule *order, 
         slow->messages[slow->message_count++] = message;
     }
 }
+
+// --- moves -----------------------------------------------------------------------------
+
+static inline bool slow_is_move(struct action action)
+{
+    return action.kind == ACTION_EVICT || action.kind == ACTION_PREFETCH;
+}
+
+// What takes and gives back a place for what is kept until one of these kinds.
+static inline bool slow_takes_place(struct action action, uint32_t stage)
+{
+    return action.stage == stage && (action.kind == ACTION_F || action.kind == ACTION_PREFETCH);
+}
+
+static inline bool slow_gives_place(struct action action, uint32_t stage, unsigned ends)
+{
+    return action.stage == stage && ((ends | 1u << ACTION_EVICT) >> action.kind & 1);
+}
+
+// The most places that a stage has taken at a time on any rank, were moves over at once.
+static inline int slow_count_places(const struct slow *slow, uint32_t stage, unsigned ends)
+{
+    int now = 0, most = 0;
+    for (int first = 0, end; first < slow->count; first = end) {
+        end = slow->actions[first].group_end;
+        now = first == 0 || slow->actions[first - 1].rank != slow->actions[first].rank ? 0 : now;
+        for (int i = first; i < end; i++)
+            now += slow_takes_place(slow->actions[i].action, stage);
+        most = now > most ? now : most;
+        for (int i = first; i < end; i++)
+            now -= slow_gives_place(slow->actions[i].action, stage, ends);
+    }
+    return most;
+}
+
+// Hands the places of a stage round, the one that has been free longest first. Which EVICT each F waits for: the later
+// of those it has been told so far.
+static inline void slow_hand_places(struct slow *slow, uint32_t stage, unsigned ends)
+{
+    static int queue[2 * SLOW_MOST];  // of free places: who gave them back
+    const int places = slow_count_places(slow, stage, ends);
+    int head = 0, tail = 0;
+    for (int first = 0, end; first < slow->count; first = end) {
+        end = slow->actions[first].group_end;
+        if (first == 0 || slow->actions[first - 1].rank != slow->actions[first].rank) {
+            head = tail = 0;
+            for (int i = 0; i < places; i++)
+                queue[tail++] = -1;
+        }
+        for (int i = first; i < end; i++) {
+            if (!slow_takes_place(slow->actions[i].action, stage))
+                continue;
+            assert_true(head < tail);
+            const int giver = queue[head++];
+            if (giver >= 0 && slow->actions[giver].action.kind == ACTION_EVICT && slow->actions[i].action.kind == ACTION_F)
+                slow->actions[i].evict = giver > slow->actions[i].evict ? giver : slow->actions[i].evict;
+        }
+        for (int i = first; i < end; i++)
+            if (slow_gives_place(slow->actions[i].action, stage, ends))
+                queue[tail++] = i;
+    }
+}
+
+static inline void slow_find_places(struct slow *slow, const struct schedule *order)
+{
+    bool any = false;
+    for (int i = 0; i < slow->count; i++)
+        any |= slow_is_move(slow->actions[i].action);
+    for (uint32_t stage = 0; any && stage < order->stages; stage++) {
+        slow_hand_places(slow, stage, 1u << ACTION_B | 1u << ACTION_I);
+        slow_hand_places(slow, stage, 1u << ACTION_B | 1u << ACTION_W);
+    }
+}
+
+// A rank's moves in the order of its list, one after the other.
+static inline void slow_pass_moves(struct slow *slow, const struct schedule *order, const struct cost_row *costs)
+{
+    uint64_t free_ns = 0;
+    for (int i = 0; i < slow->count; i++) {
+        struct slow_action *move = &slow->actions[i];
+        free_ns = i > 0 && slow->actions[i - 1].rank == move->rank ? free_ns : 0;
+        if (!slow_is_move(move->action))
+            continue;
+        free_ns = (move->start > free_ns ? move->start : free_ns)
+                + slow_part(order, move->action, costs[move->action.stage].move_ns);
+        move->moved = free_ns;
+    }
+}
+
+// When the moves are over that an action waits for.
+static inline uint64_t slow_moved(const struct slow *slow, int at)
+{
+    const struct slow_action *action = &slow->actions[at];
+    const bool needs_kept = action->action.kind == ACTION_B || action->action.kind == ACTION_I
+                         || action->action.kind == ACTION_R;
+    const int prefetch = needs_kept ? slow_find(slow, action->action, 1u << ACTION_PREFETCH) : -1;
+    const uint64_t evicted = action->evict >= 0 ? slow->actions[action->evict].moved : 0;
+    const uint64_t fetched = prefetch >= 0 ? slow->actions[prefetch].moved : 0;
+    return evicted > fetched ? evicted : fetched;
+}
+
+// --- messages ----------------------------------------------------------------------------
 
 static inline bool slow_goes_before(const struct slow *slow, const struct slow_message *a, const struct slow_message *b)
 {
@@ -199,6 +304,7 @@ static inline uint64_t slow_start(const struct slow *slow, int at)
         const int message = slow->actions[i].message;
         if (message >= 0 && slow->messages[message].arrival > start)
             start = slow->messages[message].arrival;
+        start = slow_moved(slow, i) > start ? slow_moved(slow, i) : start;
     }
     for (int i = 0; i < slow->count && action->action.kind == ACTION_REDUCE; i++) {
         const bool same = slow->actions[i].action.kind == ACTION_REDUCE
@@ -214,10 +320,12 @@ static inline uint64_t slow_iteration_ns(struct slow *slow, const struct schedul
                                          const struct network *network)
 {
     slow_set_up(slow, order, costs, network);
+    slow_find_places(slow, order);
     uint64_t last = 0;
     for (bool changed = true; changed;) {
         changed = false;
         slow_pass_messages(slow);
+        slow_pass_moves(slow, order, costs);
         for (int i = 0; i < slow->count; i++) {
             struct slow_action *action = &slow->actions[i];
             const uint64_t start = slow_start(slow, i);

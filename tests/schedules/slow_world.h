@@ -30,7 +30,7 @@ struct world {
     // Per stage and column, times done; inputs and gradients received.
     int f[WORLD_STAGES][WORLD_COLUMNS], b[WORLD_STAGES][WORLD_COLUMNS];
     int i[WORLD_STAGES][WORLD_COLUMNS], w[WORLD_STAGES][WORLD_COLUMNS];
-    int r[WORLD_STAGES][WORLD_COLUMNS];
+    int r[WORLD_STAGES][WORLD_COLUMNS], left[WORLD_STAGES][WORLD_COLUMNS], came[WORLD_STAGES][WORLD_COLUMNS];
     int got[2][WORLD_STAGES][WORLD_COLUMNS], sent[2][WORLD_STAGES][WORLD_COLUMNS];
     int steps[WORLD_RANKS][WORLD_STAGES], used[WORLD_RANKS][WORLD_STAGES], backs[WORLD_RANKS][WORLD_STAGES];
     int reduces[WORLD_RANKS][WORLD_STAGES], validations[WORLD_RANKS][WORLD_STAGES];
@@ -118,7 +118,8 @@ static inline enum move world_compute(struct world *world, uint32_t rank, struct
     case ACTION_I:
         // A value that is still to come may be waited for even before it is known that F is missing here.
         input = world_input(world, rank, a, false);
-        if (input == MOVED && (back || !world->f[s][i] || !world_chain(world, a)))
+        if (input == MOVED
+            && (back || !world->f[s][i] || world->left[s][i] > world->came[s][i] || !world_chain(world, a)))
             return WRONG;
         if (a.kind == ACTION_B)
             world->b[s][i] += input == MOVED;
@@ -128,8 +129,18 @@ static inline enum move world_compute(struct world *world, uint32_t rank, struct
     case ACTION_W:
         return world->i[s][i] && !world->w[s][i]++ ? MOVED : WRONG;
     default:
-        return world->f[s][i] && !back && !world->r[s][i]++ ? MOVED : WRONG;
+        return world->f[s][i] && !back && world->left[s][i] == world->came[s][i] && !world->r[s][i]++ ? MOVED : WRONG;
     }
+}
+
+// To the host, once, before anything needs it; and back.
+static inline enum move world_to_host(struct world *world, struct action a)
+{
+    const uint32_t s = a.stage, i = world_column(world, a);
+    if (a.kind == ACTION_PREFETCH)
+        return world->left[s][i] && !world->came[s][i]++ ? MOVED : WRONG;
+    const bool is_needed = world->b[s][i] || world->i[s][i] || world->r[s][i];
+    return world->f[s][i] && !is_needed && !world->left[s][i]++ ? MOVED : WRONG;
 }
 
 static inline struct action world_current(const struct world *world, uint32_t rank)
@@ -229,6 +240,8 @@ static inline enum move world_one(struct world *world, uint32_t rank, struct act
         return WRONG;
     if (a.kind <= ACTION_R)
         return world_compute(world, rank, a);
+    if (a.kind == ACTION_EVICT || a.kind == ACTION_PREFETCH)
+        return world_to_host(world, a);
     if (a.kind == ACTION_SEND_F || a.kind == ACTION_SEND_B)
         return world_send(world, rank, a);
     if (a.kind == ACTION_RECV_F || a.kind == ACTION_RECV_B)

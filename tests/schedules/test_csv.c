@@ -222,9 +222,11 @@ static void what_has_no_cell_is_left_out_and_counted(void **state)
     struct schedule *schedule = generated("1f1b", 2, 2);
     const struct action reduce = { .kind = ACTION_REDUCE, .micro_batch = NO_MICRO_BATCH };
     assert_good(schedule_add(schedule, 0, reduce, &error), error);
+    schedule->lists[0].at[4] = (struct action){ .kind = ACTION_EVICT };  // was 0STEP
     assert_good(csv_write(schedule, &(struct csv_style){ CSV_TORCH_2_6, true }, &text, &left_out, &error), error);
     assert_string_equal(text.data, "0F0,0F1,,0B0,,0B1\n,1F0,1B0,1F1,1B1,\n");
-    assert_int_equal(left_out.steps, 2);
+    assert_int_equal(left_out.steps, 1);
+    assert_int_equal(left_out.moves, 1);
     assert_int_equal(left_out.reductions, 1);
     assert_int_equal(left_out.validations, 0);
     text_clear(&text);

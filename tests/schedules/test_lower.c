@@ -1,6 +1,8 @@
 #include "schedules/lower.h"
 
 #include "schedules/generators/generate.h"
+#include "schedules/host_moves.h"
+#include "tests/schedules/random_schedule.h"
 #include "tests/schedules/schedule_csv.h"
 
 static struct schedule *made_of(uint32_t ranks, uint32_t stages, uint32_t micro_batches, const char *const *lists)
@@ -117,6 +119,32 @@ static void messages_stand_where_they_would_without_validations(void **state)
     }
 }
 
+// Nor does it have what goes to the host and back.
+static void messages_stand_where_they_would_without_moves(void **state)
+{
+    (void)state;
+    const uint64_t trials = test_trials(500, 5000);
+    for (uint64_t trial = 0; trial < trials; trial++) {
+        uint64_t seed = trial;
+        struct error error = { 0 };
+        struct schedule *order = random_schedule(&seed), *with = schedule_lower(order, &error);
+        assert_good(with, error);
+        schedule_drop_moves(with);
+        schedule_drop_moves(order);
+        struct schedule *without = schedule_lower(order, &error);
+        assert_good(without, error);
+        for (uint32_t rank = 0; rank < order->ranks; rank++) {
+            const struct action_list *got = &with->lists[rank], *want = &without->lists[rank];
+            assert_int_equal(got->count, want->count);
+            if (got->count > 0)
+                assert_memory_equal(got->at, want->at, got->count * sizeof got->at[0]);
+        }
+        schedule_free(without);
+        schedule_free(with);
+        schedule_free(order);
+    }
+}
+
 static struct refusal_row {
     const char *name;
     const char *lists[2];
@@ -164,6 +192,7 @@ int main(void)
         cmocka_unit_test(sends_follow_their_producer_and_receives_come_at_once),
         cmocka_unit_test(neighbours_on_one_rank_exchange_nothing),
         cmocka_unit_test(messages_stand_where_they_would_without_validations),
+        cmocka_unit_test(messages_stand_where_they_would_without_moves),
     };
     for (size_t i = 0; i < REFUSALS; i++)
         tests[4 + i] = (struct CMUnitTest)TEST_ROW(what_cannot_run_is_refused_where_it_stands, &refusal_rows[i]);

@@ -170,6 +170,34 @@ static void version_is_the_first_that_can_hold_the_schedule(void **state)
     schedule_free(schedule);
 }
 
+static void moves_came_with_the_fourth_version(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct error error = { 0 };
+        struct text text = { 0 };
+        struct schedule *schedule = schedule_create("x", WEIGHTS_FLUSH, 1, 1, 4, &error);
+        assert_good(schedule, error);
+        const struct action evict = { .kind = ACTION_EVICT, .micro_batch = 3 }, other = { .kind = ACTION_F };
+        assert_good(schedule_add(schedule, 0, i == 0 ? evict : other, &error), error);
+        schedule->costs = calloc(1, sizeof *schedule->costs);
+        assert_non_null(schedule->costs);
+        schedule->costs[0].move_ns = i == 1 ? 5 : 0;
+        schedule->costs[0].moved_bytes = i == 1 ? 6 : 0;
+        schedule_write(schedule, &text);
+        assert_non_null(strstr(text.data, "\"version\": 4,"));
+        struct schedule *back = schedule_read(text.data, text.length, "x.json", &error);
+        assert_good(back, error);
+        assert_int_equal(back->moves, i == 0);
+        assert_int_equal(back->lists[0].at[0].kind, schedule->lists[0].at[0].kind);
+        assert_int_equal(back->costs[0].move_ns, schedule->costs[0].move_ns);
+        assert_int_equal(back->costs[0].moved_bytes, schedule->costs[0].moved_bytes);
+        text_clear(&text);
+        schedule_free(back);
+        schedule_free(schedule);
+    }
+}
+
 #define HEAD "{\"format\":\"weir.schedule\",\"version\":1,\"name\":\"x\",\"weights\":\"flush\","
 
 static struct refusal_row {
@@ -226,6 +254,7 @@ int main(void)
         cmocka_unit_test(impossible_splits_are_refused),
         cmocka_unit_test(documented_example_reads_back_byte_for_byte),
         cmocka_unit_test(version_is_the_first_that_can_hold_the_schedule),
+        cmocka_unit_test(moves_came_with_the_fourth_version),
     };
     for (size_t i = 0; i < ACTIONS; i++)
         tests[PLAIN + i] = (struct CMUnitTest)TEST_ROW(action_reads_back_as_it_is_written, &action_rows[i]);

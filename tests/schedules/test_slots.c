@@ -25,27 +25,27 @@ static struct slots_row {
     struct slots want[4];
 } slots_rows[] = {
     // input {until F, I, W}, kept, through, held, again, carried, its gradient, output, its gradient,
-    // input gradient, versions
+    // input gradient, versions, away
     { "gpipe: everything is kept", "gpipe", 8,
-      { { { 0, 0, 0 }, 8, 8, 0, 0, 0, 0, 2, 1, 0, 1 },
-        { { 1, 8, 8 }, 8, 8, 0, 0, 0, 0, 2, 1, 2, 1 },
-        { { 1, 8, 8 }, 8, 8, 0, 0, 0, 0, 2, 1, 2, 1 },
-        { { 1, 8, 8 }, 8, 8, 0, 0, 0, 0, 0, 0, 2, 1 } } },
+      { { { 0, 0, 0 }, 8, 8, 0, 0, 0, 0, 2, 1, 0, 1, 0 },
+        { { 1, 8, 8 }, 8, 8, 0, 0, 0, 0, 2, 1, 2, 1, 0 },
+        { { 1, 8, 8 }, 8, 8, 0, 0, 0, 0, 2, 1, 2, 1, 0 },
+        { { 1, 8, 8 }, 8, 8, 0, 0, 0, 0, 0, 0, 2, 1, 0 } } },
     { "1f1b: rank s keeps p - s", "1f1b", 8,
-      { { { 0, 0, 0 }, 4, 4, 0, 0, 0, 0, 2, 1, 0, 1 },
-        { { 1, 4, 4 }, 3, 3, 0, 0, 0, 0, 2, 1, 2, 1 },
-        { { 1, 3, 3 }, 2, 2, 0, 0, 0, 0, 2, 1, 2, 1 },
-        { { 1, 2, 2 }, 1, 1, 0, 0, 0, 0, 0, 0, 2, 1 } } },
+      { { { 0, 0, 0 }, 4, 4, 0, 0, 0, 0, 2, 1, 0, 1, 0 },
+        { { 1, 4, 4 }, 3, 3, 0, 0, 0, 0, 2, 1, 2, 1, 0 },
+        { { 1, 3, 3 }, 2, 2, 0, 0, 0, 0, 2, 1, 2, 1, 0 },
+        { { 1, 2, 2 }, 1, 1, 0, 0, 0, 0, 0, 0, 2, 1, 0 } } },
     { "pipedream: rank s holds p - s versions", "pipedream", 8,
-      { { { 0, 0, 0 }, 4, 4, 0, 0, 0, 0, 2, 1, 0, 4 },
-        { { 1, 4, 4 }, 3, 3, 0, 0, 0, 0, 2, 1, 2, 3 },
-        { { 1, 3, 3 }, 2, 2, 0, 0, 0, 0, 2, 1, 2, 2 },
-        { { 1, 2, 2 }, 1, 1, 0, 0, 0, 0, 0, 0, 2, 1 } } },
+      { { { 0, 0, 0 }, 4, 4, 0, 0, 0, 0, 2, 1, 0, 4, 0 },
+        { { 1, 4, 4 }, 3, 3, 0, 0, 0, 0, 2, 1, 2, 3, 0 },
+        { { 1, 3, 3 }, 2, 2, 0, 0, 0, 0, 2, 1, 2, 2, 0 },
+        { { 1, 2, 2 }, 1, 1, 0, 0, 0, 0, 0, 0, 2, 1, 0 } } },
     { "pipedream: fewer micro-batches than versions", "pipedream", 2,
-      { { { 0, 0, 0 }, 2, 2, 0, 0, 0, 0, 2, 1, 0, 2 },
-        { { 1, 2, 2 }, 2, 2, 0, 0, 0, 0, 2, 1, 2, 2 },
-        { { 1, 2, 2 }, 2, 2, 0, 0, 0, 0, 2, 1, 2, 2 },
-        { { 1, 2, 2 }, 1, 1, 0, 0, 0, 0, 0, 0, 2, 1 } } },
+      { { { 0, 0, 0 }, 2, 2, 0, 0, 0, 0, 2, 1, 0, 2, 0 },
+        { { 1, 2, 2 }, 2, 2, 0, 0, 0, 0, 2, 1, 2, 2, 0 },
+        { { 1, 2, 2 }, 2, 2, 0, 0, 0, 0, 2, 1, 2, 2, 0 },
+        { { 1, 2, 2 }, 1, 1, 0, 0, 0, 0, 0, 0, 2, 1, 0 } } },
 };
 
 static void slots_are_the_expected_ones(void **state)
@@ -85,7 +85,8 @@ static size_t position_of(const struct action_list *list, uint32_t stage, uint32
 }
 
 enum { F = 1 << ACTION_F, BACK = 1 << ACTION_B | 1 << ACTION_I, LAST = 1 << ACTION_B | 1 << ACTION_W,
-       R = 1 << ACTION_R, I = 1 << ACTION_I, W = 1 << ACTION_W, RECV_F = 1 << ACTION_RECV_F, RECV_B = 1 << ACTION_RECV_B };
+       R = 1 << ACTION_R, I = 1 << ACTION_I, W = 1 << ACTION_W, RECV_F = 1 << ACTION_RECV_F, RECV_B = 1 << ACTION_RECV_B,
+       EVICT = 1 << ACTION_EVICT, PREFETCH = 1 << ACTION_PREFETCH };
 
 static uint32_t overlap(const struct life *lives, size_t count)
 {
@@ -101,10 +102,9 @@ static uint32_t overlap(const struct life *lives, size_t count)
 
 // Lives on one rank of one stage, from the first to the second of two places
 // (the second may belong to a neighbour stage on the same rank).
-static uint32_t twin(const struct schedule *schedule, uint32_t rank, uint32_t stage, unsigned from, uint32_t end_stage,
-                     unsigned to)
+static size_t collect(const struct schedule *schedule, uint32_t rank, uint32_t stage, unsigned from, uint32_t end_stage,
+                      unsigned to, struct life lives[16])
 {
-    struct life lives[16];
     size_t count = 0;
     const struct action_list *list = &schedule->lists[rank];
     for (uint32_t i = 0; i < schedule->micro_batches * schedule->splits; i++) {
@@ -118,7 +118,22 @@ static uint32_t twin(const struct schedule *schedule, uint32_t rank, uint32_t st
             life.end++;
         lives[count++] = life;
     }
-    return overlap(lives, count);
+    return count;
+}
+
+static uint32_t twin(const struct schedule *schedule, uint32_t rank, uint32_t stage, unsigned from, uint32_t end_stage,
+                     unsigned to)
+{
+    struct life lives[16];
+    return overlap(lives, collect(schedule, rank, stage, from, end_stage, to, lives));
+}
+
+// What is kept from F on has two lives where it goes to the host in between.
+static uint32_t twin_kept(const struct schedule *schedule, uint32_t rank, uint32_t stage, unsigned to)
+{
+    struct life lives[32];
+    const size_t first = collect(schedule, rank, stage, F, stage, to | EVICT, lives);
+    return overlap(lives, first + collect(schedule, rank, stage, PREFETCH, stage, to, lives + first));
 }
 
 static uint32_t larger(uint32_t a, uint32_t b)
@@ -184,8 +199,9 @@ static struct slots twin_slots(const struct schedule *schedule, uint32_t stage)
         most.input[0] = larger(most.input[0], twin(schedule, rank, stage, RECV_F, stage, F));
         most.input[1] = larger(most.input[1], twin(schedule, rank, stage, RECV_F, stage, back));
         most.input[2] = larger(most.input[2], twin(schedule, rank, stage, RECV_F, stage, last));
-        most.kept = larger(most.kept, twin(schedule, rank, stage, F, stage, back));
-        most.kept_through = larger(most.kept_through, twin(schedule, rank, stage, F, stage, last));
+        most.kept = larger(most.kept, twin_kept(schedule, rank, stage, back));
+        most.kept_through = larger(most.kept_through, twin_kept(schedule, rank, stage, last));
+        most.away = larger(most.away, twin(schedule, rank, stage, EVICT, stage, PREFETCH));
         most.held = larger(most.held, twin(schedule, rank, stage, I, stage, W));
         if (has_an_r(schedule, stage))
             most.again = larger(most.again, twin(schedule, rank, stage, R | BACK, stage, BACK));

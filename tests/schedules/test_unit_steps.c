@@ -74,7 +74,7 @@ static uint64_t slow_steps(const struct schedule *schedule)
             moved = false;
             for (uint32_t rank = 0; rank < schedule->ranks; rank++) {
                 const struct action_list *list = &schedule->lists[rank];
-                while (next[rank] < list->count && list->at[next[rank]].kind >= ACTION_REDUCE)
+                while (next[rank] < list->count && list->at[next[rank]].kind >= ACTION_EVICT)  // or no step at all
                     next[rank]++;
                 if (acted[rank] || next[rank] == list->count)
                     continue;
