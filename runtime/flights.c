@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 static const char *const class_names[] = {
-    "the input", "what is kept", "inner inputs", "what is held for W", "what is run again", "what parts share",
+    "the input", "what is kept", "inner inputs", "what is kept on the host", "inner inputs on the host", "what is held for W", "what is run again", "what parts share",
     "its gradient", "the output", "the output's gradient",
     "the input's gradient",
 };

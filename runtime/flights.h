@@ -23,6 +23,7 @@ struct flight {
     bool was_recomputed;           // by an R of its own
     uint32_t parts_done;           // of the first part: how many of the micro-batch need what they share no more
     struct ticket input, output_gradient;
+    struct event *fetched;         // behind what a PREFETCH has brought back; NULL: nothing is to be waited for
 };
 
 // A message on its way out, by slot of its row.

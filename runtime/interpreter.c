@@ -59,7 +59,7 @@ static struct action of_kind(struct action action, enum action_kind kind)
     return action;
 }
 
-static bool take(struct interpreter *in, struct action action, enum slab_class class, struct error *error)
+bool take_slot(struct interpreter *in, struct action action, enum slab_class class, struct error *error)
 {
     return flights_take(&in->flights, action, class, error) || at_action(in, action, error);
 }
@@ -69,7 +69,7 @@ static bool take_shared(struct interpreter *in, struct action action, enum slab_
 {
     const struct action first = flights_first_part(action);
     return in->needs.schedule->splits == 1 || flights_flight(&in->flights, first)->slots[class] != NO_SLOT
-        || take(in, first, class, error);
+        || take_slot(in, first, class, error);
 }
 
 static void end_part(struct interpreter *in, struct action action, struct event *used)
@@ -114,8 +114,8 @@ static bool begin_forward(struct interpreter *in, struct action action, struct e
     struct flight *flight = flights_flight(&in->flights, action);
     flight->was_recomputed = false;
     return await_message(in, &flight->input, of_kind(action, ACTION_RECV_F), error) && take_output(in, action, error)
-        && take(in, action, SLAB_KEPT, error) && take(in, action, SLAB_KEPT_THROUGH, error)
-        && take_shared(in, action, SLAB_CARRIED, error) && meet_weights(in, action, error);
+        && take_kept(in, action, in->needs.queue, error) && take_shared(in, action, SLAB_CARRIED, error)
+        && meet_weights(in, action, error);
 }
 
 // What follows gives back slots when their last use has been given to the queue; `used`
@@ -176,11 +176,12 @@ static bool has_its_version(struct interpreter *in, struct action action, struct
 static bool take_again(struct interpreter *in, struct action action, struct error *error)
 {
     return flights_local(&in->flights, action)->memory->rows[SLAB_AGAIN].count == 0
-        || take(in, action, SLAB_AGAIN, error);
+        || take_slot(in, action, SLAB_AGAIN, error);
 }
 
 static bool begin_recompute(struct interpreter *in, struct action action, struct error *error)
 {
+    await_prefetch(in, action);
     return has_its_version(in, action, error) && take_again(in, action, error);
 }
 
@@ -188,6 +189,7 @@ static bool begin_recompute(struct interpreter *in, struct action action, struct
 static bool begin_backward(struct interpreter *in, struct action action, struct error *error)
 {
     struct flight *flight = flights_flight(&in->flights, action);
+    await_prefetch(in, action);
     return await_message(in, &flight->output_gradient, of_kind(action, ACTION_RECV_B), error)
         && take_input_gradient(in, action, error) && take_shared(in, action, SLAB_CARRIED_GRADIENT, error)
         && has_its_version(in, action, error) && (flight->was_recomputed || take_again(in, action, error));
@@ -195,7 +197,7 @@ static bool begin_backward(struct interpreter *in, struct action action, struct 
 
 static bool begin_backward_input(struct interpreter *in, struct action action, struct error *error)
 {
-    return begin_backward(in, action, error) && take(in, action, SLAB_HELD, error);
+    return begin_backward(in, action, error) && take_slot(in, action, SLAB_HELD, error);
 }
 
 static void end_recompute(struct interpreter *in, struct action action, struct event *used)
@@ -244,34 +246,7 @@ static struct replay_key key_of(struct action action, const struct stage_pass *p
     };
 }
 
-// --- what is kept on the host ----------------------------------------------------------
-
-// Between the place of a class on the device and the micro-batch's slot on the host.
-static void move_kept(struct interpreter *in, struct action action, enum slab_class class, bool is_leaving)
-{
-    const struct slab_row *row = &flights_local(&in->flights, action)->memory->rows[class];
-    const uint32_t slot = flights_flight(&in->flights, action)->slots[class];
-    void *here = row_at(row, slot), *there = row_at_host(row, slot);
-    if (there)
-        queue_transfer(in->needs.queue, is_leaving ? there : here, is_leaving ? here : there, row->bytes);
-}
-
-// It leaves behind F, and comes back ahead of whatever needs it; what W does not need has no slot any more.
-static void fetch_kept(struct interpreter *in, struct action action)
-{
-    if (action.kind == ACTION_F)
-        return;
-    move_kept(in, action, SLAB_KEPT, false);
-    move_kept(in, action, SLAB_KEPT_THROUGH, false);
-}
-
-static void leave_kept(struct interpreter *in, struct action action)
-{
-    if (action.kind != ACTION_F || !in->needs.weight_plan->has_backward)
-        return;
-    move_kept(in, action, SLAB_KEPT, true);
-    move_kept(in, action, SLAB_KEPT_THROUGH, true);
-}
+// --- one call -----------------------------------------------------------------------------
 
 static bool call_stage(struct interpreter *in, struct action action, const struct stage_pass *pass, struct error *error)
 {
@@ -315,10 +290,8 @@ static bool compute(struct interpreter *in, const struct action *action, struct 
 {
     const struct local *local = flights_local(&in->flights, *action);
     struct stage_pass pass = pass_of(in, *action, group, reruns);
-    fetch_kept(in, *action);
     const bool meets = local_shares_gradients(local) || local_shares_weights(local);
     const bool good = (meets ? call_together : call_alone)(in, action, &pass, error);
-    leave_kept(in, *action);
     return good ? is_well(in, *action, error) : at_action(in, *action, error);
 }
 
@@ -349,13 +322,14 @@ typedef bool action_function(struct interpreter *in, struct action action, struc
 // What is no computing.
 static action_function *const does[ACTION_KINDS] = {
     [ACTION_SEND_F] = do_send, [ACTION_RECV_F] = do_receive, [ACTION_SEND_B] = do_send, [ACTION_RECV_B] = do_receive,
+    [ACTION_EVICT] = do_evict,   [ACTION_PREFETCH] = do_prefetch,
     [ACTION_REDUCE] = do_reduce, [ACTION_STEP] = do_step, [ACTION_VALIDATE] = do_validate,
 };
 
 static void begin_pass(struct interpreter *in)
 {
     slab_forget_uses(in->needs.slab);
-    in->latest = NULL;
+    in->latest = in->moved = NULL;
     in->attended = 0;
     in->ended = in->well = 0;
     in->looked_ns = 0;
@@ -390,6 +364,7 @@ bool interpreter_run(struct interpreter *in, uint64_t step, struct error *error)
     in->step = step;
     const uint64_t begun_ns = clock_thread_cpu_ns();
     bool good = run_list(in, &reason) && await_all_outgoing(in, &reason);
+    queue_behind(in, in->moved);
     in->needs.recorder->ranks[in->needs.rank].host_ns = clock_thread_cpu_ns() - begun_ns - in->looked_ns;
     good = good && await_device(in, &reason);
     in->passes++;
@@ -472,6 +447,7 @@ struct interpreter *interpreter_create(const struct interpreter_needs *needs, st
         || !clipping_open(&in->clipping, queue_device(needs->queue), needs->stages, needs->schedule->stages,
                           needs->optimizer->clip, needs->scaling.scale > 0, needs->split, needs->member, error)
         || !host_updates_open(&in->host_updates, needs->queue, needs->slab, needs->optimizer, error)
+        || !open_moves(in, error)
         || !(in->updated = event_create(queue_device(needs->queue), error))) {
         interpreter_free(in);
         return NULL;
@@ -483,6 +459,7 @@ void interpreter_free(struct interpreter *in)
 {
     if (!in)
         return;
+    queue_free(in->moves);
     flights_close(&in->flights);
     replays_close(&in->replays);
     clipping_close(&in->clipping);

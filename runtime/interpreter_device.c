@@ -158,7 +158,7 @@ bool await_device(struct interpreter *in, struct error *error)
     if (!look_until_left(in, 0, error))
         return false;
     if (!queue_has_failed(in->needs.queue))
-        return messages_are_well(in, error);
+        return messages_are_well(in, error) && moves_are_well(in, error);
     if (record->span_count > 0)
         return failed_by(in, record->spans[record->span_count - 1].action, error);
     queue_report(in->needs.queue, error);

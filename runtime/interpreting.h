@@ -2,7 +2,7 @@
 // other ranks in interpreter_messages.c, waiting for the rank's own queue in
 // interpreter_device.c, STEP and REDUCE in interpreter_updates.c, what replicas share in interpreter_exchange.c,
 // computing and the list
-// in interpreter.c, what is done before all that in warm_up.c.
+// in interpreter.c, EVICT and PREFETCH in interpreter_moves.c, what is done before all that in warm_up.c.
 #ifndef RUNTIME_INTERPRETING_H
 #define RUNTIME_INTERPRETING_H
 
@@ -24,6 +24,8 @@ struct interpreter {
     uint64_t passes;         // that have been run
     struct event *latest;    // behind all that the queue was given in this pass; NULL at first
     size_t attended;         // meetings of this pass that the rank was absent from
+    struct queue *moves;     // for what goes to the host and back; NULL where nothing does
+    struct event *moved;     // behind all that it was given in this pass; NULL at first
     size_t ended;            // as many spans of this pass have their events recorded,
     size_t well;             // and as many are known to have been done well
     uint64_t looked_ns;      // of the processor, waiting in this pass for a queue that is far behind
@@ -108,9 +110,24 @@ struct message_header header_of(const struct interpreter *in, struct action acti
 // Posts the receives to come for which a slot is free already.
 bool post_ahead(struct interpreter *in, struct error *error);
 
+// A slot of a class for a micro-batch, and those for what it keeps, for what the queue is given next; the
+// queue waits for who had them before, where that may be another queue.
+bool take_slot(struct interpreter *in, struct action action, enum slab_class class, struct error *error);
+bool take_kept(struct interpreter *in, struct action action, struct queue *queue, struct error *error);
+
 // A slot for what goes on, to another rank or to the next stage on this one. One that
 // was sent from is free again when its message is out.
 bool take_outgoing(struct interpreter *in, struct action action, enum direction direction, struct error *error);
+
+// The rank's other queue, if its schedule moves what is kept to the host and back. Each move begins behind all that
+// stands in front of it, and its span is that of its queue.
+bool open_moves(struct interpreter *in, struct error *error);
+bool do_evict(struct interpreter *in, struct action action, struct error *error);
+bool do_prefetch(struct interpreter *in, struct action action, struct error *error);
+// Has the rank's queue wait for what the action needs to be back from the host.
+void await_prefetch(struct interpreter *in, struct action action);
+// Whether that queue knows of no failure.
+bool moves_are_well(const struct interpreter *in, struct error *error);
 
 // What stands in a list and is no computing.
 bool do_send(struct interpreter *in, struct action action, struct error *error);

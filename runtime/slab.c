@@ -39,24 +39,23 @@ static void plan_rows(struct slab_stage *stage, const struct stage_bytes *bytes,
     stage->rows[SLAB_OUTPUT] = row_of(bytes->output, slots->output);
     stage->rows[SLAB_OUTPUT_GRADIENT] = row_of(bytes->output, slots->output_gradient);
     stage->rows[SLAB_INPUT_GRADIENT] = row_of(bytes->input, slots->input_gradient);
-    stage->rows[SLAB_KEPT].is_on_host = stage->rows[SLAB_KEPT_THROUGH].is_on_host = bytes->kept_on_host;
+    stage->rows[SLAB_AWAY] = row_of(bytes->kept, slots->away);
+    stage->rows[SLAB_AWAY_THROUGH] = row_of(bytes->kept_through, slots->away);
+    stage->rows[SLAB_AWAY].is_on_host = stage->rows[SLAB_AWAY_THROUGH].is_on_host = true;
+    stage->rows[SLAB_KEPT].oldest_first = stage->rows[SLAB_KEPT_THROUGH].oldest_first = slots->away > 0;
 }
 
-static uint64_t row_size(const struct slab_row *row)
+// There, on the device or on the host.
+static uint64_t row_size(const struct slab_row *row, bool on_host)
 {
-    return multiply_clamped(row->bytes, row->is_on_host && row->count > 1 ? 1 : row->count);
-}
-
-static uint64_t row_host_size(const struct slab_row *row)
-{
-    return row->is_on_host ? multiply_clamped(row->bytes, row->count) : 0;
+    return row->is_on_host == on_host ? multiply_clamped(row->bytes, row->count) : 0;
 }
 
 static uint64_t stage_host_size(const struct slab_stage *stage)
 {
     uint64_t sum = host_states_bytes(&stage->bytes.host);
     for (int class = 0; class < SLAB_CLASSES; class++)
-        sum = add_clamped(sum, row_host_size(&stage->rows[class]));
+        sum = add_clamped(sum, row_size(&stage->rows[class], true));
     return sum;
 }
 
@@ -65,7 +64,7 @@ static uint64_t states_size(const struct slab_stage *stage)
 {
     uint64_t states = add_clamped(stage->window_bytes[0], stage->window_bytes[1]);
     if (!stage->bytes.streams)
-        states = add_clamped(states, add_clamped(row_size(&stage->weights), stage->bytes.gradients));
+        states = add_clamped(states, add_clamped(row_size(&stage->weights, false), stage->bytes.gradients));
     return add_clamped(states, stage->bytes.optimizer);
 }
 
@@ -73,7 +72,7 @@ static uint64_t stage_size(const struct slab_stage *stage)
 {
     uint64_t sum = states_size(stage);
     for (int class = 0; class < SLAB_CLASSES; class++)
-        sum = add_clamped(sum, row_size(&stage->rows[class]));
+        sum = add_clamped(sum, row_size(&stage->rows[class], false));
     return sum;
 }
 
@@ -115,8 +114,9 @@ static void *place(unsigned char **next, uint64_t bytes)
 static bool open_row(struct slab_row *row)
 {
     row->taken = calloc(row->count + 1, sizeof *row->taken);
+    row->given = calloc(row->count + 1, sizeof *row->given);
     row->used = calloc(row->count + 1, sizeof(struct event *));
-    return row->taken && row->used;
+    return row->taken && row->given && row->used;
 }
 
 static void place_states(struct slab_stage *stage, unsigned char **next)
@@ -124,7 +124,7 @@ static void place_states(struct slab_stage *stage, unsigned char **next)
     stage->window_weights = place(next, stage->window_bytes[0]);
     stage->window_gradients = place(next, stage->window_bytes[1]);
     if (!stage->bytes.streams) {
-        stage->weights.base = place(next, row_size(&stage->weights));
+        stage->weights.base = place(next, row_size(&stage->weights, false));
         stage->gradients = place(next, stage->bytes.gradients);
     }
     stage->optimizer = place(next, stage->bytes.optimizer);
@@ -135,7 +135,8 @@ static bool place_stage(struct slab_stage *stage, unsigned char **next)
     bool good = open_row(&stage->weights);
     place_states(stage, next);
     for (int class = 0; class < SLAB_CLASSES; class++) {
-        stage->rows[class].base = place(next, row_size(&stage->rows[class]));
+        if (!stage->rows[class].is_on_host)
+            stage->rows[class].base = place(next, row_size(&stage->rows[class], false));
         good = open_row(&stage->rows[class]) && good;
     }
     return good;
@@ -147,7 +148,8 @@ static void place_on_host(struct slab_stage *stage, unsigned char **next)
     stage->on_host.gradients = place(next, stage->bytes.host.gradients);
     stage->on_host.optimizer = place(next, stage->bytes.host.optimizer);
     for (int class = 0; class < SLAB_CLASSES; class++)
-        stage->rows[class].on_host = place(next, row_host_size(&stage->rows[class]));
+        if (stage->rows[class].is_on_host)
+            stage->rows[class].base = place(next, row_size(&stage->rows[class], true));
     if (!stage->bytes.streams)
         return;
     assert(stage->weights.count <= 1);
@@ -195,6 +197,7 @@ bool slab_open(struct slab *slab, struct device *device, const struct stage_byte
 static void row_close(struct slab_row *row)
 {
     free(row->taken);
+    free(row->given);
     free(row->used);
 }
 
@@ -215,13 +218,14 @@ void slab_close(struct slab *slab)
 
 uint32_t row_take(struct slab_row *row)
 {
+    uint32_t best = NO_SLOT;
     for (uint32_t slot = 0; slot < row->count; slot++) {
-        if (!row->taken[slot]) {
-            row->taken[slot] = true;
-            return slot;
-        }
+        const bool is_better = best == NO_SLOT || (row->oldest_first && row->given[slot] < row->given[best]);
+        best = !row->taken[slot] && is_better ? slot : best;
     }
-    return NO_SLOT;
+    if (best != NO_SLOT)
+        row->taken[best] = true;
+    return best;
 }
 
 bool row_has_free(const struct slab_row *row)
@@ -236,6 +240,7 @@ void row_give(struct slab_row *row, uint32_t slot, struct event *used)
 {
     assert(slot < row->count && row->taken[slot]);
     row->taken[slot] = false;
+    row->given[slot] = ++row->most_given;
     row->used[slot] = used;
 }
 
@@ -251,13 +256,5 @@ void *row_at(const struct slab_row *row, uint32_t slot)
     if (slot == NO_SLOT || row->bytes == 0)
         return NULL;
     assert(slot < row->count);
-    return row->is_on_host ? row->base : row->base + slot * row->bytes;
-}
-
-void *row_at_host(const struct slab_row *row, uint32_t slot)
-{
-    if (slot == NO_SLOT || !row->on_host)
-        return NULL;
-    assert(slot < row->count);
-    return row->on_host + slot * row->bytes;
+    return row->base + slot * row->bytes;
 }

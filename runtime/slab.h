@@ -6,18 +6,19 @@
 //     workspace, one for all: a rank does one action at a time
 //
 // What a plan leaves with the host is in one allocation of its memory likewise: of the stages whose update is made
-// there weights, gradients and the optimizer's state, and the slots of what is kept where that goes there. Such a row
-// has one place on the device, for the action at hand:
+// there weights, gradients and the optimizer's state, and a row of what is kept and away, where the schedule has that
+// go there and come back:
 //
-//     device  | kept |                       <-- B of micro-batch 1, F of 4 -->
-//     host    | kept 0 | kept 1 | kept 2 |
+//     device  | kept | kept |             EVICT: from a slot of what is kept to one of what is away; PREFETCH: back
+//     host    | away | away | away |
 //
 // Of stages whose layers come to the device one after the other (a window of layers) weights and gradients are all on
 // the host, and what stands here of them is there; the device has a window of each. Where replicas have a share each of
 // weights, or of gradients, what stands here is the share, and the window is a room for those of the largest layer.
 //
 // Each class is a row of equal slots; whoever needs one takes the lowest that is
-// free. A slot is given back as soon as its last use has been given to a queue, with
+// free, or, where what it waits for may be a move, the one that was given back longest ago, as the schedule's
+// simulation does (schedules/host_places.h). A slot is given back as soon as its last use has been given to a queue, with
 // the event behind that use: who takes it next waits for that on the device, not on
 // the host (docs/decisions/043-events-by-slot.md). Nothing is allocated later, so
 // memory can neither run out nor fragment half-way, and the size is known to the byte
@@ -33,6 +34,8 @@ enum slab_class {
     SLAB_INPUT,
     SLAB_KEPT,
     SLAB_KEPT_THROUGH,
+    SLAB_AWAY,          // of what is kept, on the host;
+    SLAB_AWAY_THROUGH,  // and of what is kept through
     SLAB_HELD,
     SLAB_AGAIN,
     SLAB_CARRIED,
@@ -47,11 +50,12 @@ enum slab_class {
 
 struct slab_row {  // the slots of one class
     unsigned char *base;
-    unsigned char *on_host;  // where the slots are there; `base` is then a single one. Else NULL
-    bool is_on_host;
+    bool is_on_host, oldest_first;
     uint64_t bytes;  // of one
     uint32_t count;
     bool *taken;
+    uint64_t *given;      // by slot, where the oldest comes first: when it was given back, counted from 1
+    uint64_t most_given;
     struct event **used;  // by slot: the event behind its last use, NULL where that is long past
 };
 
@@ -91,7 +95,7 @@ bool slab_open(struct slab *slab, struct device *device, const struct stage_byte
                uint32_t stage_count, struct error *error);
 void slab_close(struct slab *slab);
 
-// The lowest free slot of a row, NO_SLOT if none is.
+// The lowest free slot of a row, or the one that has been free longest; NO_SLOT if none is.
 uint32_t row_take(struct slab_row *row);
 bool row_has_free(const struct slab_row *row);
 void row_give(struct slab_row *row, uint32_t slot, struct event *used);
@@ -99,9 +103,7 @@ void row_give(struct slab_row *row, uint32_t slot, struct event *used);
 // All that was given to any queue is done: no slot has to be waited for.
 void slab_forget_uses(struct slab *slab);
 
-// Where a slot is on the device; NULL for NO_SLOT and where the class has no bytes.
+// Where a slot is; NULL for NO_SLOT and where the class has no bytes.
 void *row_at(const struct slab_row *row, uint32_t slot);
-// And on the host; NULL where the row is not there, too.
-void *row_at_host(const struct slab_row *row, uint32_t slot);
 
 #endif

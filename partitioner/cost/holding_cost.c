@@ -161,11 +161,7 @@ void holding_add_times(const struct holding *holding, const struct stage_place *
     add_step(holding, place, states, row);
 }
 
-void holding_add_moved(const struct stage_place *place, uint64_t kept_bytes, struct cost_row *row)
+uint64_t holding_move_ns(const struct stage_place *place, uint64_t bytes)
 {
-    const uint64_t way = host_ns(place, kept_bytes);
-    add(&row->forward_ns, way);
-    add(&row->backward_ns, way);
-    add(&row->backward_input_ns, way);
-    add(&row->backward_weight_ns, way);
+    return host_ns(place, bytes);
 }

@@ -13,9 +13,9 @@
 // comes back. With a window of n layers a stage of more has the largest n of
 // consecutive layers' weights and gradients on the device, and all of them on the host.
 //
-// Time. Nothing here is overlapped with anything else, and it meets nobody on a link,
-// since a schedule says nothing of when it happens: a plan takes at most what is
-// predicted. docs/memory.md has the formulas.
+// Time. But for what is kept, which moves by actions of the schedule, nothing here is overlapped with anything else, and
+// it meets nobody on a link, since a schedule says nothing of when it happens: a plan takes at most what is predicted.
+// docs/memory.md has the formulas.
 #ifndef PARTITIONER_COST_HOLDING_COST_H
 #define PARTITIONER_COST_HOLDING_COST_H
 
@@ -73,7 +73,7 @@ uint64_t holding_reduce_ns(const struct holding *holding, uint32_t replicas, uin
 void holding_add_times(const struct holding *holding, const struct stage_place *place,
                        const struct stage_states *states, struct cost_row *row);
 
-// Adds what taking so many kept bytes to the host and back takes.
-void holding_add_moved(const struct stage_place *place, uint64_t kept_bytes, struct cost_row *row);
+// What so many kept bytes take to the host, or back: an action of the schedule beside others.
+uint64_t holding_move_ns(const struct stage_place *place, uint64_t bytes);
 
 #endif

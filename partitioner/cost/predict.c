@@ -28,11 +28,11 @@ static struct slots *count_slots(const struct schedule *lowered, struct error *e
 }
 
 struct slots *predict_slots_by(const struct generator *generator, const struct generate_request *request,
-                               struct error *error)
+                               const struct holding *holding, struct error *error)
 {
     struct generate_request longer = *request;
     longer.micro_batches = predict_run_length(generator->weights, request->ranks, request->micro_batches);
-    struct schedule *order = schedule_generate_by(generator, &longer, error);
+    struct schedule *order = holding_order(holding, schedule_generate_by(generator, &longer, error), error);
     struct schedule *lowered = order ? schedule_lower(order, error) : NULL;
     struct slots *slots = lowered ? count_slots(lowered, error) : NULL;
     schedule_free(lowered);
@@ -45,7 +45,8 @@ struct slots *predict_slots(const char *schedule, uint32_t ranks, uint32_t chunk
 {
     const struct generate_request request = { .ranks = ranks, .chunks = chunks, .micro_batches = micro_batches };
     const struct generator *generator = generator_find(schedule, error);
-    return generator ? predict_slots_by(generator, &request, error) : NULL;
+    const struct holding plain = { 0 };
+    return generator ? predict_slots_by(generator, &request, &plain, error) : NULL;
 }
 
 static struct link link_of(const struct network *network, uint32_t from, uint32_t to)

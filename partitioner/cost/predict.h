@@ -14,7 +14,7 @@
 struct slots *predict_slots(const char *schedule, uint32_t ranks, uint32_t chunks, uint32_t micro_batches,
                             struct error *error);
 struct slots *predict_slots_by(const struct generator *generator, const struct generate_request *request,
-                               struct error *error);
+                               const struct holding *holding, struct error *error);
 uint32_t predict_run_length(enum weights weights, uint32_t ranks, uint32_t micro_batches);
 
 // What the copies of a stage with so many bytes of weights take to add up its gradients, over the slowest link between

@@ -216,7 +216,7 @@ struct stage_bytes stage_bytes_at(const struct profile *profile, uint32_t first,
     assert(first <= end && end <= profile->layer_count);
     const struct stage_view view = { profile, first, end, recompute, recompute_count,
                                      holding_gathers(holding, replicas, end - first) };
-    struct stage_bytes bytes = { .input_life = input_life_of(&view), .kept_on_host = holding->activations_on_host,
+    struct stage_bytes bytes = { .input_life = input_life_of(&view), .kept_moves = holding->activations_on_host,
                                  .streams = holding_streams(holding, end - first) };
     for (uint32_t l = first; l < end; l++) {
         const struct layer_memory layer = layer_memory_of(&profile->layers[l]);
@@ -272,22 +272,21 @@ uint64_t stage_scaled_ns(uint64_t ns, uint64_t speed_permille)
 
 static uint64_t moved_bytes(const struct stage_bytes *bytes)
 {
-    return bytes->kept_on_host ? add_clamped(bytes->kept, bytes->kept_through) : 0;
+    return bytes->kept_moves ? add_clamped(bytes->kept, bytes->kept_through) : 0;
 }
 
-// The input counts with what is kept for as long as its slot is needed. What goes to the
-// host is here while an action runs.
+// The input counts with what is kept for as long as its slot is needed.
 static void put_bytes(struct cost_row *row, const struct stage_bytes *bytes, bool runs_apart)
 {
-    const uint64_t moved = moved_bytes(bytes), kept = moved ? 0 : bytes->kept;
-    const uint64_t through = add_clamped(moved ? 0 : bytes->kept_through,
+    const uint64_t through = add_clamped(bytes->kept_through,
                                          bytes->input_life == INPUT_UNTIL_W ? bytes->input : 0);
     const uint64_t only_i = bytes->input_life == INPUT_UNTIL_I ? bytes->input : 0;
     row->output_bytes = bytes->output;
-    row->kept_forward_bytes = add_clamped(add_clamped(kept, only_i), through);
+    row->kept_forward_bytes = add_clamped(add_clamped(bytes->kept, only_i), through);
     row->kept_weight_bytes = add_clamped(bytes->held, through);
     row->again_bytes = runs_apart ? bytes->again : 0;
-    row->transient_bytes = add_clamped(runs_apart ? bytes->transient_apart : bytes->transient, moved);
+    row->moved_bytes = moved_bytes(bytes);
+    row->transient_bytes = runs_apart ? bytes->transient_apart : bytes->transient;
     row->fixed_bytes = add_clamped(bytes->weights, add_clamped(bytes->gradients, bytes->optimizer));
     row->version_bytes = bytes->version;
 }
@@ -322,17 +321,9 @@ struct cost_row stage_cost_at(const struct profile *profile, uint32_t first, uin
     put_bytes(&row, &bytes, place->runs_apart);
     const struct stage_states states = states_of(&view, holding);
     holding_add_times(holding, place, &states, &row);
-    if (bytes.kept_on_host)
-        holding_add_moved(place, moved_bytes(&bytes), &row);
+    if (bytes.kept_moves)
+        row.move_ns = holding_move_ns(place, row.moved_bytes);
     return row;
-}
-
-struct slots stage_slots_here(const struct slots *slots)
-{
-    struct slots here = *slots;
-    here.kept = here.kept > 1 ? 1 : here.kept;
-    here.kept_through = here.kept_through > 1 ? 1 : here.kept_through;
-    return here;
 }
 
 struct stage_memory stage_memory_of(const struct stage_bytes *bytes, const struct slots *slots)
@@ -345,20 +336,17 @@ struct stage_memory stage_memory_of(const struct stage_bytes *bytes, const struc
         .transient_bytes = stage_workspace(bytes, slots),
         .host_bytes = host_states_bytes(&bytes->host),
     };
-    const struct slots here = bytes->kept_on_host ? stage_slots_here(slots) : *slots;
-    const uint64_t kept[] = { multiply_clamped(here.input[bytes->input_life], bytes->input),
-                              multiply_clamped(here.kept, bytes->kept),
-                              multiply_clamped(here.kept_through, bytes->kept_through),
+    const uint64_t kept[] = { multiply_clamped(slots->input[bytes->input_life], bytes->input),
+                              multiply_clamped(slots->kept, bytes->kept),
+                              multiply_clamped(slots->kept_through, bytes->kept_through),
                               multiply_clamped(slots->held, bytes->held),
                               multiply_clamped(slots->again, bytes->again),
                               multiply_clamped(slots->carried, bytes->carried),
                               multiply_clamped(slots->carried_gradient, bytes->carried) };
     for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++)
         memory.kept_bytes = add_clamped(memory.kept_bytes, kept[i]);
-    if (bytes->kept_on_host)
-        memory.host_bytes = add_clamped(memory.host_bytes,
-                                        add_clamped(multiply_clamped(slots->kept, bytes->kept),
-                                                    multiply_clamped(slots->kept_through, bytes->kept_through)));
+    memory.host_bytes = add_clamped(memory.host_bytes,
+                                    multiply_clamped(slots->away, add_clamped(bytes->kept, bytes->kept_through)));
     memory.buffers_bytes = add_clamped(multiply_clamped(slots->output, bytes->output),
                                        add_clamped(multiply_clamped(slots->output_gradient, bytes->output),
                                                    multiply_clamped(slots->input_gradient, bytes->input)));
@@ -382,5 +370,5 @@ uint64_t stage_fixed_bytes(struct stage_bytes bytes, const struct slots *slots, 
 struct stage_away stage_away_of(const struct stage_bytes *bytes, uint32_t splits, const struct slots *slots)
 {
     const struct stage_bytes split = stage_bytes_of_split(*bytes, splits);
-    return (struct stage_away){ moved_bytes(bytes), stage_memory_of(&split, slots).host_bytes };
+    return (struct stage_away){ slots->away ? moved_bytes(bytes) : 0, stage_memory_of(&split, slots).host_bytes };
 }

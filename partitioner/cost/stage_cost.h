@@ -44,9 +44,9 @@
 // range independent of what is recomputed but for the segments' own.
 //
 // What a holding that is not plain does to weights, gradients, the optimizer's state and
-// to times is holding_cost.h. With activations on the host, `kept` and `kept_through`
-// have one slot each on the device, of which the running action makes use; all of their
-// other slots are on the host. Inputs and what is held stay where they are.
+// to times is holding_cost.h. With activations on the host, the schedule has actions by which `kept` and `kept_through`
+// go there and come back (schedules/host_moves.h), and so fewer slots of them, and slots on the host. Inputs and what is
+// held stay where they are.
 //
 // Every single tensor is rounded up to 256 before it is summed. Sums that pass
 // 2^64 stay there.
@@ -69,7 +69,7 @@ struct stage_bytes {
     uint64_t output;        // one message to the next stage (0 for the last)
     uint64_t kept, kept_through, held;
     uint64_t carried, kept_carried;  // of all layers, and of those in kept; of whole sequences nobody asks
-    bool kept_on_host;      // the first two, but for one slot
+    bool kept_moves;        // to the host and back, by actions of the schedule
     uint64_t transient;     // the larger of forward and backward workspace
     uint64_t again, transient_apart;  // where the schedule has R of its own: what is run again; the workspace without it
 };
@@ -128,9 +128,6 @@ struct stage_away {
     uint64_t host_bytes;   // on the host
 };
 struct stage_away stage_away_of(const struct stage_bytes *bytes, uint32_t splits, const struct slots *slots);
-
-// Of slots, those on the device where what is kept goes to the host.
-struct slots stage_slots_here(const struct slots *slots);
 
 // The slab of one stage on a rank: slots times bytes, by kind. peak_bytes is their
 // sum; live_peak_bytes and capacity_bytes are left 0.

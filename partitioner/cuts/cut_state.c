@@ -56,13 +56,13 @@ bool cut_state_is_before(const struct cut_state *a, const struct cut_state *b, u
 
 // --- time ---------------------------------------------------------------------------------
 
-// What a stage leaves with its host lengthens its actions, and tied layers apart its STEP.
+// What a stage leaves with its host has to go there and back, and tied layers apart lengthen its STEP.
 static void add_to_rows(struct cut_problem *problem, const struct cut_state *state)
 {
     const struct search_request *request = problem->request;
     struct cost_row *rows = problem->clock.rows;
     for (uint32_t s = 0; request->holding.activations_on_host && s < problem->stages; s++)
-        holding_add_moved(&problem->devices.places[s], state->of[s].away.moved_bytes, &rows[s]);
+        rows[s].move_ns = holding_move_ns(&problem->devices.places[s], state->of[s].away.moved_bytes);
     if (!request->holding.tied_apart || !problem->places->is_chain)
         return;
     uint32_t *layers = malloc((problem->stages + (size_t)1) * sizeof layers[0]);

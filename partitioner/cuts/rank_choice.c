@@ -18,6 +18,7 @@
 struct choosing {
     struct chosen {
         const struct stage_price *front;
+        uint64_t base_ns;  // of its forward and backward, without what is chosen
         size_t choice;
     } *at;
     uint32_t stages;
@@ -41,11 +42,13 @@ static uint64_t needs(const struct choosing *choosing)
     return add_clamped(bytes, workspace);
 }
 
-// What a choice takes of a stage's time: the recomputation, and the way of the rest to the host and back.
-static uint64_t time_of(const struct choosing *choosing, const struct stage_choice *choice)
+// What a choice takes of a stage's time: what it computes, or, beside that, the way of the rest to the host and back,
+// whichever is longer.
+static uint64_t time_of(const struct choosing *choosing, uint32_t i, const struct stage_choice *choice)
 {
     const uint64_t moved = multiply_clamped(2, choice->away.moved_bytes);
-    return choice->forward_ns + (choosing->host_rate ? transfer_ns(moved, choosing->host_rate, 0) : 0);
+    const uint64_t computed = add_clamped(choosing->at[i].base_ns, choice->forward_ns);
+    return choosing->host_rate ? max_u64(computed, transfer_ns(moved, choosing->host_rate, 0)) : computed;
 }
 
 // Each stage takes what is cheapest when a byte costs price / 2^24 ns.
@@ -57,7 +60,7 @@ static void choose_at(struct choosing *choosing, unsigned __int128 price)
         for (size_t c = 0; c < front->count; c++) {
             const struct stage_choice *choice = &front->choices[c];
             const unsigned __int128 cost =
-                ((unsigned __int128)time_of(choosing, choice) << 24)
+                ((unsigned __int128)time_of(choosing, i, choice) << 24)
                 + price * add_clamped(choice->bytes, choice->workspace_bytes);
             if (cost < least) {
                 least = cost;
@@ -93,11 +96,11 @@ static bool use_what_is_left(struct choosing *choosing)
     size_t to = 0;
     for (uint32_t i = 0; i < choosing->stages; i++) {
         const size_t chosen = choosing->at[i].choice;
-        const uint64_t time = time_of(choosing, choice_of(choosing, i));
+        const uint64_t time = time_of(choosing, i, choice_of(choosing, i));
         // In order of the time of recomputation alone: where nothing is moved, what is behind saves nothing.
         const size_t count = choosing->host_rate ? choosing->at[i].front->count : chosen;
         for (size_t c = 0; c < count; c++) {
-            const uint64_t own = time_of(choosing, &choosing->at[i].front->choices[c]);
+            const uint64_t own = time_of(choosing, i, &choosing->at[i].front->choices[c]);
             const uint64_t saved = own < time ? time - own : 0;
             choosing->at[i].choice = c;
             if (saved > most && needs(choosing) <= choosing->capacity) {
@@ -129,6 +132,8 @@ static bool begin_choosing(struct cut_problem *problem, struct choosing *choosin
         choosing->at[i].front = stage_price_choices(problem, &problem->narrow, held[i], cuts[0], cuts[1], error);
         if (!choosing->at[i].front)
             return false;
+        choosing->at[i].base_ns = cut_sum(problem, held[i], SUM_FORWARD, cuts[0], cuts[1])
+                                + cut_sum(problem, held[i], SUM_BACKWARD, cuts[0], cuts[1]);
         problem->context->work += choosing->at[i].front->count / 32;
     }
     return true;

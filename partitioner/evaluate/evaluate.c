@@ -115,23 +115,22 @@ static bool check_times(const struct scope *scope, const struct sizes *sizes, ui
                 "costs.backward_weight_ns")
         && same(row->recompute_ns, scaled(r, speed), error, s, "costs.recompute_ns")
         && same(row->step_ns, added.step_ns, error, s, "costs.step_ns")
-        && same(row->reduce_ns, evaluate_reduce_time(scope), error, s, "costs.reduce_ns");
+        && same(row->reduce_ns, evaluate_reduce_time(scope), error, s, "costs.reduce_ns")
+        && same(row->move_ns, added.move_ns, error, s, "costs.move_ns");
 }
 
 static bool check_row_bytes(const struct scope *scope, const struct sizes *sizes, size_t s, struct error *error)
 {
     const struct cost_row *row = &scope->stage->costs;
-    // What goes to the host is here only while an action runs.
-    const bool is_moved = scope->plan->holding.activations_on_host;
-    const uint64_t kept = is_moved ? 0 : sizes->kept, all_through = is_moved ? 0 : sizes->kept_through;
-    const uint64_t moved = is_moved ? sizes->kept + sizes->kept_through : 0;
-    const uint64_t through = all_through + (sizes->life == INPUT_UNTIL_W ? sizes->input : 0);
-    const uint64_t forward = kept + through + (sizes->life == INPUT_UNTIL_I ? sizes->input : 0);
+    const uint64_t moved = scope->plan->holding.activations_on_host ? sizes->kept + sizes->kept_through : 0;
+    const uint64_t through = sizes->kept_through + (sizes->life == INPUT_UNTIL_W ? sizes->input : 0);
+    const uint64_t forward = sizes->kept + through + (sizes->life == INPUT_UNTIL_I ? sizes->input : 0);
     return same(row->output_bytes, sizes->output, error, s, "costs.output_bytes")
         && same(row->kept_forward_bytes, forward, error, s, "costs.kept_forward_bytes")
         && same(row->kept_weight_bytes, sizes->held + through, error, s, "costs.kept_weight_bytes")
         && same(row->again_bytes, sizes->again, error, s, "costs.again_bytes")
-        && same(row->transient_bytes, sizes->transient + moved, error, s, "costs.transient_bytes")
+        && same(row->moved_bytes, moved, error, s, "costs.moved_bytes")
+        && same(row->transient_bytes, sizes->transient, error, s, "costs.transient_bytes")
         && same(row->fixed_bytes, sizes->weights + sizes->gradients + sizes->optimizer, error, s, "costs.fixed_bytes")
         && same(row->version_bytes, sizes->version, error, s, "costs.version_bytes");
 }
@@ -142,14 +141,15 @@ static bool check_memory(const struct evaluation *evaluation, const struct scope
     const struct plan *plan = evaluation->plan;
     const struct replay *replay = &evaluation->replay;
     const struct stage_memory *memory = &scope->stage->memory;
-    const bool is_moved = plan->holding.activations_on_host;
     const uint32_t stage = (uint32_t)s;
     static const unsigned input_end[] = {
         [INPUT_UNTIL_F] = KIND(ACTION_F), [INPUT_UNTIL_I] = BACKWARDS, [INPUT_UNTIL_W] = LAST_BACKWARDS,
     };
     const bool is_first = s == 0, is_last = s + 1 == plan->stage_count;
-    const uint64_t in_flight = replay_within(replay, stage, KIND(ACTION_F), BACKWARDS);
-    const uint64_t through = replay_within(replay, stage, KIND(ACTION_F), LAST_BACKWARDS);
+    const unsigned comes = KIND(ACTION_F) | KIND(ACTION_PREFETCH), leaves = KIND(ACTION_EVICT);
+    const uint64_t in_flight = replay_within(replay, stage, comes, BACKWARDS | leaves);
+    const uint64_t through = replay_within(replay, stage, comes, LAST_BACKWARDS | leaves);
+    const uint64_t away = replay_within(replay, stage, leaves, KIND(ACTION_PREFETCH));
     const uint64_t held = replay_within(replay, stage, KIND(ACTION_I), KIND(ACTION_W));
     const uint64_t again = scope->runs_apart ? replay_within(replay, stage, KIND(ACTION_R) | BACKWARDS, BACKWARDS) : 0;
     const uint64_t inputs = replay_within(replay, stage, KIND(ACTION_RECV_F), input_end[sizes->life]);
@@ -159,12 +159,11 @@ static bool check_memory(const struct evaluation *evaluation, const struct scope
 
     const uint64_t versions = (replay_versions(replay, stage) - 1) * sizes->version;
     const uint64_t all_kept = in_flight * sizes->kept + through * sizes->kept_through;
-    const uint64_t one_kept = (in_flight ? sizes->kept : 0) + (through ? sizes->kept_through : 0);
     const uint64_t shared = replay_shared(replay, stage, KIND(ACTION_F), BACKWARDS)
                           + replay_shared(replay, stage, BACKWARDS, BACKWARDS);
-    const uint64_t kept = inputs * sizes->input + (is_moved ? one_kept : all_kept) + held * sizes->held
+    const uint64_t kept = inputs * sizes->input + all_kept + held * sizes->held
                         + again * sizes->again + shared * sizes->carried;
-    const uint64_t host = sizes->host + (is_moved ? all_kept : 0);
+    const uint64_t host = sizes->host + away * (sizes->kept + sizes->kept_through);
     const uint64_t buffers = (outputs + gradients) * sizes->output + input_gradients * sizes->input;
     const uint64_t fixed = sizes->weights + sizes->gradients + sizes->optimizer;
     const uint64_t peak = fixed + versions + kept + sizes->transient + buffers;

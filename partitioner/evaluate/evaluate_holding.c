@@ -350,13 +350,8 @@ struct added_times evaluate_added_times(const struct scope *scope, const struct 
         times.backward_input_ns += in;
         times.backward_weight_ns += in + 2 * gradients;
     }
-    if (scope->plan->holding.activations_on_host) {
-        const uint64_t way = host_time(scope, sizes->kept + sizes->kept_through);
-        times.forward_ns += way;
-        times.backward_ns += way;
-        times.backward_input_ns += way;
-        times.backward_weight_ns += way;
-    }
+    if (scope->plan->holding.activations_on_host)
+        times.move_ns = host_time(scope, sizes->kept + sizes->kept_through);
     return times;
 }
 

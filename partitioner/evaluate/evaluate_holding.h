@@ -16,7 +16,7 @@ bool evaluate_gathers(const struct scope *scope);
 
 // What the holding adds to the times of a stage.
 struct added_times {
-    uint64_t forward_ns, backward_ns, backward_input_ns, backward_weight_ns, step_ns;
+    uint64_t forward_ns, backward_ns, backward_input_ns, backward_weight_ns, step_ns, move_ns;
 };
 struct added_times evaluate_added_times(const struct scope *scope, const struct sizes *sizes);
 

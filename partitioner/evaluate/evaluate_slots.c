@@ -39,7 +39,7 @@ static size_t part_of(const struct replay *replay, struct action action)
 
 static bool is_of(struct action action, uint32_t stage, unsigned kinds)
 {
-    return action.stage == stage && action.micro_batch != NO_MICRO_BATCH && action.kind <= ACTION_RECV_B
+    return action.stage == stage && action.micro_batch != NO_MICRO_BATCH && has_unit(action)
         && kinds >> action.kind & 1;
 }
 

@@ -4,6 +4,7 @@
 
 #include "common/json.h"
 #include "common/number.h"
+#include "schedules/host_moves.h"
 
 const char *const shard_names[] = { "none", "optimizer", "gradients", "weights", NULL };
 
@@ -145,6 +146,14 @@ uint64_t holding_host_rate(const struct cluster *cluster)
     const uint64_t devices = cluster->level_count ? cluster->levels[0].size : 1;
     const uint64_t rate = cluster->has_host ? cluster->host_bytes_per_second / devices : 0;
     return cluster->has_host && rate == 0 ? 1 : rate;  // a rate of 0 would cost nothing
+}
+
+struct schedule *holding_order(const struct holding *holding, struct schedule *order, struct error *error)
+{
+    if (!order || !holding->activations_on_host || schedule_add_moves(order, error))
+        return order;
+    schedule_free(order);
+    return NULL;
 }
 
 bool holding_can_tie_apart(const struct profile *profile, bool flushes)

@@ -6,6 +6,7 @@
 
 #include "profiler/cluster.h"
 #include "profiler/profile.h"
+#include "schedules/schedule.h"
 
 // Optimizers, as far as memory goes (runtime/optimizer.h has their formulas).
 enum optimizer_kind {
@@ -75,6 +76,10 @@ uint64_t holding_state_share(const struct holding *holding, uint64_t bytes, uint
 // device has: devices share it evenly, as if all of them were moving at once.
 size_t holding_machine(const struct cluster *cluster, size_t device);
 uint64_t holding_host_rate(const struct cluster *cluster);
+
+// A compute order as it is run with this holding: with what goes to the host and back, if something does
+// (schedules/host_moves.h). Takes the order, which may be NULL; NULL where that is so, or with an error.
+struct schedule *holding_order(const struct holding *holding, struct schedule *order, struct error *error);
 
 // Whether tied layers can be apart at all: the model has some, and the schedule flushes.
 bool holding_can_tie_apart(const struct profile *profile, bool flushes);

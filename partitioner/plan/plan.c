@@ -188,7 +188,7 @@ static struct schedule *generate(const struct plan *plan, uint32_t micro_batches
         .ranks = plan->ranks, .chunks = plan->chunks, .micro_batches = micro_batches, .replicas = replicas,
         .stages = replicas ? (uint32_t)plan->stage_count : 0,
     };
-    struct schedule *order = schedule_generate_by(&generator, &request, error);
+    struct schedule *order = holding_order(&plan->holding, schedule_generate_by(&generator, &request, error), error);
     free(replicas);
     if (order && order->stages != plan->stage_count) {
         error_set(error, "schedule %s has %u stages on %u ranks, but the plan has %zu", plan->schedule, order->stages,

@@ -204,7 +204,8 @@ static void read_stage(struct reading *reading, struct json *object, size_t numb
     if (!is_good(reading))
         return;
     struct json costs = json_object(object, "costs");
-    cost_row_read(&costs, reading->version >= 5 ? 3 : min_u32(reading->version, 2), &stage->costs);
+    const unsigned rows = reading->version >= 5 ? reading->version - 2 : min_u32(reading->version, 2);
+    cost_row_read(&costs, rows, &stage->costs);
     json_end(&costs);
     read_memory(reading, object, &stage->memory);
     check_memory(object, plan, stage);

@@ -213,7 +213,7 @@ struct stage_bytes interval_bytes(struct intervals *intervals, uint32_t first, u
 {
     const struct interval_sums *from = &intervals->before[first], *to = &intervals->before[end];
     struct stage_bytes bytes = {
-        .kept_on_host = intervals->holding.activations_on_host,
+        .kept_moves = intervals->holding.activations_on_host,
         .input_life = input_life(intervals, first, end),
         .input = intervals->cut[first],
         .output = intervals->cut[end],

@@ -4,20 +4,27 @@
 #include <stdlib.h>
 
 #include "common/number.h"
+#include "schedules/board.h"
 
 // --- reading --------------------------------------------------------------------
+
+// Forwards in front of the first backward. Moves are no part of a pattern: they take none of a rank's time.
+static uint32_t count_warm(const struct action_list *list)
+{
+    uint32_t warm = 0;
+    for (const struct action *at = list->at; at < list_end(list) && (at->kind == ACTION_F || is_move(*at)); at++)
+        warm += at->kind == ACTION_F;
+    return max_u32(warm, 1);
+}
 
 static bool read_rank(const struct schedule *order, uint32_t rank, uint32_t *warm)
 {
     const struct action_list *list = &order->lists[rank];
-    uint32_t ahead = 0;
-    while (ahead < list->count && list->at[ahead].kind == ACTION_F)
-        ahead++;
-    *warm = ahead > 0 ? ahead : 1;
+    *warm = count_warm(list);
     uint32_t forwards = 0, backwards = 0;
     for (const struct action *action = list->at; action < list_end(list); action++) {
         const bool is_forward = forwards < order->micro_batches && forwards - backwards < *warm;
-        if (action->kind == ACTION_STEP)
+        if (action->kind == ACTION_STEP || is_move(*action))
             continue;
         if (action->stage != rank || action->split > 0 || action->kind != (is_forward ? ACTION_F : ACTION_B)
             || action->micro_batch != (is_forward ? forwards : backwards))

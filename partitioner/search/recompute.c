@@ -86,12 +86,6 @@ static struct recompute_stage stage_of(const struct recompute_walk *walk)
     return stage;
 }
 
-// The slots that are on the device.
-static struct slots slots_here(const struct intervals *intervals, const struct slots *slots)
-{
-    return intervals->holding.activations_on_host ? stage_slots_here(slots) : *slots;
-}
-
 static bool walk_once(struct recompute_walk *walk, struct recompute_list *list, uint64_t *work)
 {
     const bool good = recompute_walk(walk) && read_choices(walk, list);
@@ -151,7 +145,7 @@ static bool search_least(struct recompute_walk walk, struct recompute_list *list
     return true;
 }
 
-// What choices leave with the host, with these slots there and on the device.
+// What choices leave with the host, with these slots.
 static void see_away(const struct recompute_walk *walk, const struct slots *slots, struct recompute_list *list)
 {
     const struct intervals *intervals = walk->intervals;
@@ -169,8 +163,7 @@ bool recompute_search(struct intervals *intervals, uint32_t first, uint32_t end,
 {
     assert(first <= end && end <= intervals->layers && most_labels > 0);
     *list = (struct recompute_list){ .complete = true, .least_ns = UINT64_MAX };
-    const struct slots here = slots_here(intervals, slots);
-    struct recompute_walk walk = { .intervals = intervals, .first = first, .end = end, .slots = &here,
+    struct recompute_walk walk = { .intervals = intervals, .first = first, .end = end, .slots = slots,
                                    .wanted = wanted, .most_labels = most_labels, .spread_part = 2,
                                    .most_time = UINT64_MAX - 1, .complete = true, .lost = UINT64_MAX };
     bool good = wanted != RECOMPUTE_LEAST || choose_nothing(&walk, capacity_bytes, list);
@@ -208,8 +201,7 @@ static bool walk_for_bytes(struct recompute_walk *walk, uint64_t *bytes)
 bool recompute_least_bytes(struct intervals *intervals, uint32_t first, uint32_t end, const struct slots *slots,
                            bool input, uint64_t *bytes, bool *complete, uint64_t *work, struct error *error)
 {
-    const struct slots here = slots_here(intervals, slots);
-    struct recompute_walk walk = { .intervals = intervals, .first = first, .end = end, .slots = &here,
+    struct recompute_walk walk = { .intervals = intervals, .first = first, .end = end, .slots = slots,
                                    .wanted = RECOMPUTE_LEAST, .most_labels = 20000, .spread_part = 2,
                                    .budget = UINT64_MAX - 1, .most_time = UINT64_MAX - 1, .takes_no_time = true,
                                    .complete = true };

@@ -190,14 +190,17 @@ struct schedule *search_order(const struct search_request *request, uint32_t mic
 {
     const struct generate_request order = order_request(request, micro_batches);
     struct generator generator;
-    return search_generator(request, &generator, error) ? schedule_generate_by(&generator, &order, error) : NULL;
+    if (!search_generator(request, &generator, error))
+        return NULL;
+    return holding_order(&request->holding, schedule_generate_by(&generator, &order, error), error);
 }
 
 struct slots *search_slots(const struct search_request *request, struct error *error)
 {
     const struct generate_request order = order_request(request, request->micro_batches);
     struct generator generator;
-    return search_generator(request, &generator, error) ? predict_slots_by(&generator, &order, error) : NULL;
+    return search_generator(request, &generator, error) ? predict_slots_by(&generator, &order, &request->holding, error)
+                                                       : NULL;
 }
 
 static bool was_ended(const struct search_request *request, const struct certificate *certificate)

@@ -83,16 +83,38 @@ static uint64_t slowest_message(const struct ordered *ordered)
     return slowest;
 }
 
+// What a rank keeps, where that goes to the host: some two micro-batches' worth. The order's own slots say it exactly.
+static void keep_on_host(struct cost_row *rows, size_t stages)
+{
+    for (size_t s = 0; s < stages; s++) {
+        rows[s].kept_forward_bytes -= rows[s].moved_bytes;
+        rows[s].fixed_bytes = add_clamped(rows[s].fixed_bytes, multiply_clamped(2, rows[s].moved_bytes));
+    }
+}
+
+static void lower_found(struct ordered *ordered, struct order_found *found, struct error *why)
+{
+    struct schedule *order = holding_order(&ordered->plan->holding, found->schedule, why);
+    found->schedule = NULL;
+    ordered->lowered = order ? schedule_lower(order, why) : NULL;
+    schedule_free(order);
+}
+
 // False without an order: an error, or the reason why there is none.
 static bool find_order(struct ordered *ordered, uint64_t memory_bytes, struct error *why)
 {
     const struct plan *plan = ordered->plan;
+    struct cost_row *rows = malloc((plan->stage_count + 1) * sizeof rows[0]);
+    if (!rows)
+        return error_no_memory(why, "a sweep");
+    memcpy(rows, ordered->planned->costs, plan->stage_count * sizeof rows[0]);
+    keep_on_host(rows, plan->stage_count);
     const struct order_request request = {
         .ranks = plan->ranks,
         .micro_batches = plan->micro_batches,
         .chunks = plan->chunks,
         .placement = plan->chunks == 1 ? PLACEMENT_ONE_WAY : PLACEMENT_V,
-        .costs = ordered->planned->costs,
+        .costs = rows,
         .latency_ns = slowest_message(ordered),
         .memory_bytes = memory_bytes,
         .objective = OBJECTIVE_MAKESPAN,
@@ -103,8 +125,9 @@ static bool find_order(struct ordered *ordered, uint64_t memory_bytes, struct er
     schedule_free(ordered->lowered);
     ordered->lowered = NULL;
     if (order_search(&request, &found, why))
-        ordered->lowered = schedule_lower(found.schedule, why);
+        lower_found(ordered, &found, why);
     order_found_clear(&found);
+    free(rows);
     return ordered->lowered != NULL;
 }
 

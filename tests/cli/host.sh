@@ -38,8 +38,24 @@ plan bf16 1f1b --host optimizer --optimizer adamw-master && verify adamw-master 
 plan tied 1f1b --host optimizer --optimizer sgd --tied apart && verify "tied apart" cpu:queued
 plan fp32 1f1b --host optimizer --replicas 2 && verify replicas cpu:queued
 
-echo "# activations"
-plan fp32 gpipe --host activations && verify gpipe cpu cpu:queued,graphs
+echo "# activations: what goes there and comes back is in the schedule"
+weir schedule 1f1b --ranks 3 --micro-batches 4 --moves --format json >moves.json
+weir schedule moves.json | head -n 3
+weir check moves.json | head -n 1
+weir schedule moves.json --moves 2>&1
+echo "exit $?"
+python3 - <<'END'
+import json
+schedule = json.load(open('moves.json'))
+row = dict.fromkeys('forward_ns backward_ns backward_input_ns backward_weight_ns recompute_ns step_ns output_bytes '
+                    'kept_forward_bytes kept_weight_bytes transient_bytes fixed_bytes version_bytes'.split(), 0)
+row |= {'forward_ns': 10, 'backward_ns': 20, 'move_ns': 15, 'kept_forward_bytes': 100, 'moved_bytes': 100}
+schedule['costs'] = [row] * 3
+json.dump(schedule, open('moves.json', 'w'))
+END
+weir simulate moves.json
+weir simulate moves.json --format json | grep -A 6 critical_path
+plan fp32 gpipe --host activations && verify gpipe cpu cpu:queued,graphs cpu:queued,link=20MB/s
 echo "# both"
 for schedule in 1f1b zb-h1 interleaved pipedream-2bw; do
     plan fp32 $schedule --host optimizer,activations && verify $schedule cpu cpu:queued

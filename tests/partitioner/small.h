@@ -163,7 +163,7 @@ static inline bool small_same_bytes(const struct stage_bytes *a, const struct st
            && a->version == b->version && a->input == b->input && a->input_life == b->input_life
            && a->output == b->output && a->kept == b->kept && a->kept_through == b->kept_through
            && a->held == b->held && a->carried == b->carried && a->kept_carried == b->kept_carried
-           && a->kept_on_host == b->kept_on_host && a->transient == b->transient
+           && a->kept_moves == b->kept_moves && a->transient == b->transient
            && host_states_bytes(&a->host) == host_states_bytes(&b->host);
 }
 

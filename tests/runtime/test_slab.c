@@ -69,30 +69,55 @@ static void what_the_host_updates_is_there(void **state)
     device_close(device);
 }
 
-// Many on the host, and one on the device, which all of them use in turn.
-static void what_is_kept_on_the_host_has_its_slots_there(void **state)
+static void what_is_away_has_its_slots_on_the_host(void **state)
 {
     (void)state;
     struct error error = { 0 };
     struct device *device = open_device();
-    struct stage_bytes bytes[] = { two_stages[0], two_stages[1] };
-    bytes[0].kept_on_host = bytes[1].kept_on_host = true;
+    struct slots slots[] = { two_slots[0], two_slots[1] };
+    slots[0].away = 4;
+    slots[1].away = 1;
     struct slab slab;
-    assert_good(slab_open(&slab, device, bytes, two_slots, 2, &error), error);
+    assert_good(slab_open(&slab, device, two_stages, slots, 2, &error), error);
     uint64_t planned = 0;
     for (size_t s = 0; s < 2; s++)
-        planned += stage_memory_of(&bytes[s], &two_slots[s]).host_bytes;
+        planned += stage_memory_of(&two_stages[s], &slots[s]).host_bytes;
+    assert_true(planned >= 4 * 768);
     assert_int_equal(slab.host_bytes, planned);
     assert_int_equal(device_memory(device).host_bytes, planned);
-    struct slab_row *kept = &slab.stages[0].rows[SLAB_KEPT], *input = &slab.stages[0].rows[SLAB_INPUT];
+    const struct slab_row *kept = &slab.stages[0].rows[SLAB_KEPT], *away = &slab.stages[0].rows[SLAB_AWAY];
     assert_int_equal(kept->count, 3);
-    assert_ptr_equal(row_at(kept, 0), row_at(kept, 2));
-    assert_ptr_equal(row_at_host(kept, 2), (char *)row_at_host(kept, 0) + 2 * 768);
-    assert_null(row_at_host(kept, NO_SLOT));
-    assert_null(row_at_host(input, 0));
-    assert_ptr_not_equal(row_at(input, 0), row_at(input, 1));
+    assert_int_equal(away->count, 4);
+    assert_ptr_equal(row_at(away, 2), (char *)row_at(away, 0) + 2 * 768);
+    assert_ptr_equal(row_at(kept, 2), (char *)row_at(kept, 0) + 2 * 768);
     slab_close(&slab);
     device_close(device);
+}
+
+// What may be waited for is taken in turns, what is not as low as can be.
+static void the_slot_that_is_free_longest_comes_first_where_that_is_asked(void **state)
+{
+    (void)state;
+    for (int oldest_first = 0; oldest_first < 2; oldest_first++) {
+        struct error error = { 0 };
+        struct device *device = open_device();
+        struct slots slots = two_slots[0];
+        slots.away = (uint32_t)oldest_first;
+        struct slab slab;
+        assert_good(slab_open(&slab, device, two_stages, &slots, 1, &error), error);
+        struct slab_row *kept = &slab.stages[0].rows[SLAB_KEPT];
+        assert_int_equal(row_take(kept), 0);
+        row_give(kept, 0, NULL);
+        assert_int_equal(row_take(kept), oldest_first ? 1 : 0);
+        assert_int_equal(row_take(kept), oldest_first ? 2 : 1);
+        assert_int_equal(row_take(kept), oldest_first ? 0 : 2);
+        assert_true(row_take(kept) == NO_SLOT);
+        row_give(kept, 2, NULL);
+        row_give(kept, 0, NULL);
+        assert_int_equal(row_take(kept), oldest_first ? 2 : 0);
+        slab_close(&slab);
+        device_close(device);
+    }
 }
 
 static void stages_of_one_rank_share_the_larger_workspace(void **state)
@@ -238,7 +263,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_slab_of_one_stage_is_the_plans_peak),
         cmocka_unit_test(what_the_host_updates_is_there),
-        cmocka_unit_test(what_is_kept_on_the_host_has_its_slots_there),
+        cmocka_unit_test(what_is_away_has_its_slots_on_the_host),
+        cmocka_unit_test(the_slot_that_is_free_longest_comes_first_where_that_is_asked),
         cmocka_unit_test(stages_of_one_rank_share_the_larger_workspace),
         cmocka_unit_test(slots_are_aligned_and_apart_and_fill_one_allocation),
         cmocka_unit_test(the_lowest_free_slot_is_taken),

@@ -80,7 +80,7 @@ static struct bad_row {
       "plan.json: certificate.gap: is 0.100000, but value and bound are 0.000000 of the value apart" },
     { "a bottleneck that is no stage", "\"bottleneck_stage\": 1", "\"bottleneck_stage\": 2", NULL },
     { "a newer version", "\"version\": 1,\n  \"profile\"", "\"version\": 9,\n  \"profile\"",
-      "plan.json: version: is 9; this Weir reads up to version 5" },
+      "plan.json: version: is 9; this Weir reads up to version 6" },
 };
 
 static void is_refused(void **state)
@@ -151,6 +151,9 @@ static struct bad_row bad_orders[] = {
       "plan.json: schedule.actions: rank 0, position 0, 0B1: it comes before 0F1" },
     { "an order with messages", "0F0 0F1", "0F0 0SEND_F0 0F1", "plan.json: schedule.actions: has messages among its"
       " actions" },
+    { "an order with moves", "0F0 0F1", "0F0 0EVICT0 0PREFETCH0 0F1",
+      "plan.json: schedule.actions: has EVICTs or PREFETCHes among its actions: what goes to the host follows from how"
+      " the plan holds its states" },
     { "a generator's name", "\"mine\"", "\"zb-v\"",
       "plan.json: schedule.actions: is named \"zb-v\", as a generator's orders are" },
     { "an order without a flush", "\"flush\"", "\"2bw\"", NULL },
