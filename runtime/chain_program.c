@@ -381,6 +381,19 @@ static bool run_call(const struct step *step, const struct stage_pass *pass, str
     return chain_call_layer(link->layer, step->function, &own, error);
 }
 
+// On the other queue it begins behind all that is in front of it.
+static void bring(const struct step *step, const struct stage_pass *pass, void *to, const void *from)
+{
+    const bool is_beside = step->is_beside && pass->moves;
+    if (is_beside) {
+        event_record(pass->moved[0], pass->queue);
+        queue_wait_event(pass->moves, pass->moved[0]);
+    }
+    queue_transfer(is_beside ? pass->moves : pass->queue, to, from, step->bytes);
+    if (is_beside && step->event)
+        event_record(pass->moved[step->event], pass->moves);
+}
+
 static bool run_step(const struct step *step, const struct stage_pass *pass, struct error *error)
 {
     void *to = at_spot(pass, step->spots[SPOT_TO]);
@@ -394,12 +407,14 @@ static bool run_step(const struct step *step, const struct stage_pass *pass, str
         queue_zero(pass->queue, to, step->bytes);
         return true;
     case STEP_CALL:
+        if (step->event && pass->moves)
+            queue_wait_event(pass->queue, pass->moved[step->event]);
         return run_call(step, pass, error);
     case STEP_COPY:
         queue_copy(pass->queue, to, from, step->bytes);
         return true;
     case STEP_BRING:
-        queue_transfer(pass->queue, to, from, step->bytes);
+        bring(step, pass, to, from);
         return true;
     case STEP_ADD:
         kernel_add(pass->queue, to, from, at_spot(pass, step->spots[SPOT_OTHER]),
@@ -423,5 +438,9 @@ bool program_run(const struct program *program, const struct stage_pass *pass, s
     for (size_t s = 0; s < program->step_count; s++)
         if (!(pass->is_absent ? run_absent : run_step)(&program->steps[s], pass, error))
             return false;
+    if (program->is_beside && pass->moves) {  // whatever is behind it finds all of it back
+        event_record(pass->moved[0], pass->moves);
+        queue_wait_event(pass->queue, pass->moved[0]);
+    }
     return true;
 }

@@ -46,6 +46,8 @@ struct step {
     const struct placed *link;  // of a call
     layer_function function;
     bool is_rerun;              // its loss has been told
+    bool is_beside;             // a bring on the other queue (chain_ahead.c)
+    uint8_t event;              // 1 or 2: a bring tells it, and a call waits for it; 0: neither
     uint64_t bytes;             // of a copy or a sum
     uint64_t first, count;      // of what replicas share: elements of the stage's weights
     struct spot spots[SPOTS];
@@ -64,6 +66,7 @@ struct program {
     struct item *items;
     size_t item_count, item_room;
     uint64_t moved_bytes;  // between steps, since no offsets were found that need no moving
+    bool is_beside;        // some steps are
     bool failed;           // for want of memory
 };
 
@@ -80,6 +83,9 @@ void program_gather(struct program *program, struct spot to, uint64_t first, uin
 void program_share(struct program *program, struct spot from, uint64_t first, uint64_t count);
 void program_zero(struct program *program, struct spot to, uint64_t bytes);
 void program_mark(struct program *program);
+
+// Has what is brought into the window come a layer ahead, on the other queue; before offsets are given.
+void program_bring_ahead(struct program *program);
 
 // Gives all items their offsets in a workspace of so many bytes.
 bool program_place(struct program *program, uint64_t workspace_bytes, struct error *error);

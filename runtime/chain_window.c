@@ -8,16 +8,21 @@ static void find_origins(struct chain *chain)
     chain->gradients_from = bytes->room_gradients > 0 ? ORIGIN_REPLICAS : whole;
 }
 
-// A window has a block of layers side by side, the room for what replicas share one at a time.
+// The room for what replicas share has one layer at a time. Of two neighbours in a window one begins where that does, and
+// the other ends where it ends: one can come while the other computes. No two of them are larger than the window is, if
+// it has two layers or more.
 void chain_lay_out_window(struct chain *chain)
 {
+    const struct stage_bytes *bytes = &chain->stage.bytes;
     find_origins(chain);
     for (size_t i = 0; chain->window > 0 && i < chain_length(chain); i++) {
         struct placed *link = &chain->links[i];
-        const struct home *block = &chain->links[i - i % chain->window].home;
-        link->window = (struct home){ .layer = link->layer,
-                                      .parameters = link->home.parameters - block->parameters,
-                                      .gradients = link->home.gradients - block->gradients };
+        const bool at_end = chain->window > 1 && i % 2 == 1;
+        link->window = (struct home){ .layer = link->layer };
+        if (at_end) {
+            link->window.parameters = bytes->weights - round_to_256(link->layer->parameter_bytes);
+            link->window.gradients = bytes->gradients - chain_gradient_bytes(chain, link);
+        }
     }
 }
 

@@ -33,6 +33,8 @@ static struct stage_pass pass_of(struct interpreter *in, struct action action, s
         .gradients = memory->gradients,
         .window_weights = memory->window_weights,
         .window_gradients = memory->window_gradients,
+        .moves = memory->bytes.streams ? in->moves : NULL,
+        .moved = in->move_events,
         .input = flights_input(flights, action),
         .output = flights_at(flights, action, SLAB_OUTPUT),
         .kept = flights_at(flights, action, SLAB_KEPT),
@@ -459,7 +461,7 @@ void interpreter_free(struct interpreter *in)
 {
     if (!in)
         return;
-    queue_free(in->moves);
+    close_moves(in);
     flights_close(&in->flights);
     replays_close(&in->replays);
     clipping_close(&in->clipping);

@@ -3,9 +3,23 @@
 
 bool open_moves(struct interpreter *in, struct error *error)
 {
-    if (in->needs.schedule->moves)
-        in->moves = queue_create(queue_device(in->needs.queue), error);
-    return !in->needs.schedule->moves || in->moves;
+    struct device *device = queue_device(in->needs.queue);
+    bool moves = in->needs.schedule->moves;
+    for (uint32_t l = 0; l < in->flights.local_count; l++)
+        moves |= in->flights.locals[l].memory->bytes.streams;
+    if (!moves)
+        return true;
+    for (size_t i = 0; i < sizeof in->move_events / sizeof in->move_events[0]; i++)
+        if (!(in->move_events[i] = event_create(device, error)))
+            return false;
+    return (in->moves = queue_create(device, error)) != NULL;
+}
+
+void close_moves(struct interpreter *in)
+{
+    queue_free(in->moves);
+    for (size_t i = 0; i < sizeof in->move_events / sizeof in->move_events[0]; i++)
+        event_free(in->move_events[i]);
 }
 
 // Who had the slot may have been moved out of it by the other queue.

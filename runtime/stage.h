@@ -37,6 +37,8 @@ struct stage_pass {
     // Of a stage that has both on the host (bytes.streams), or of which replicas have shares (bytes.room_weights,
     // bytes.room_gradients): where they go on the device, layer by layer, and come from.
     void *window_weights, *window_gradients;
+    struct queue *moves;    // beside `queue`, for what comes and goes; or NULL
+    struct event **moved;   // three events, for the two to wait for each other by
     const struct stage_exchange *exchange;  // NULL: replicas share neither; or the stage is called for nothing else
     bool is_absent;                         // only the exchanges are made, since other replicas make them
     const void *input;      // NULL on stage 0

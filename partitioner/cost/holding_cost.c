@@ -117,18 +117,6 @@ static void add_sharding(const struct holding *holding, const struct stage_place
     }
 }
 
-// Weights come in for each action, and the gradients so far for W, which takes them back.
-static void add_window(const struct holding *holding, const struct stage_place *place, uint64_t weights,
-                       struct cost_row *row)
-{
-    const uint64_t in = host_ns(place, weights), gradients = host_ns(place, holding_gradient_bytes(holding, weights));
-    const uint64_t both = add_clamped(in, multiply_clamped(2, gradients));
-    add(&row->forward_ns, in);
-    add(&row->backward_ns, both);
-    add(&row->backward_input_ns, in);
-    add(&row->backward_weight_ns, both);
-}
-
 // An update reads weights, gradients and states, and writes weights and states.
 static void add_step(const struct holding *holding, const struct stage_place *place,
                      const struct stage_states *states, struct cost_row *row)
@@ -156,8 +144,6 @@ void holding_add_times(const struct holding *holding, const struct stage_place *
         return;
     if (is_sharded(holding, place->replicas, SHARD_OPTIMIZER))
         add_sharding(holding, place, states->weights, row);
-    if (holding_streams(holding, states->layers))
-        add_window(holding, place, states->weights, row);
     add_step(holding, place, states, row);
 }
 

@@ -68,7 +68,7 @@ bool holding_gathers(const struct holding *holding, uint32_t replicas, uint32_t 
 //                other stages add to is whole
 uint64_t holding_reduce_ns(const struct holding *holding, uint32_t replicas, uint64_t weights, struct link link);
 
-// Adds to F, B, I, W and STEP what the holding takes. Of `states`, `largest` and
+// Adds to F, B, I, W and STEP what the holding takes, but for a window (window_cost.h). Of `states`, `largest` and
 // `window` are not asked for.
 void holding_add_times(const struct holding *holding, const struct stage_place *place,
                        const struct stage_states *states, struct cost_row *row);

@@ -4,6 +4,7 @@
 
 #include "common/number.h"
 #include "partitioner/cost/layer_memory.h"
+#include "partitioner/cost/window_cost.h"
 
 // A stage while it is being counted.
 struct stage_view {
@@ -321,6 +322,10 @@ struct cost_row stage_cost_at(const struct profile *profile, uint32_t first, uin
     put_bytes(&row, &bytes, place->runs_apart);
     const struct stage_states states = states_of(&view, holding);
     holding_add_times(holding, place, &states, &row);
+    if (bytes.streams && window_is_beside(holding, profile, &row))
+        window_add_beside(holding, place, profile, first, end, &row);
+    else if (bytes.streams)
+        window_add_in_turn(holding, place, states.weights, &row);
     if (bytes.kept_moves)
         row.move_ns = holding_move_ns(place, row.moved_bytes);
     return row;

@@ -5,6 +5,7 @@
 
 #include "common/number.h"
 #include "partitioner/cost/predict.h"
+#include "partitioner/cost/window_cost.h"
 #include "partitioner/cuts/cut_parts.h"
 #include "partitioner/cuts/stage_price.h"
 #include "partitioner/search/search_request.h"
@@ -227,6 +228,21 @@ static uint64_t reduce_ns(const struct cut_problem *problem, uint32_t stage, uin
     return slowest;
 }
 
+static void add_window(const struct cut_problem *problem, uint32_t stage, uint32_t from, uint32_t to,
+                       const struct stage_states *states, struct cost_row *row)
+{
+    const struct intervals *intervals = problem->views[problem->view_of[stage]].intervals;
+    const struct places *places = problem->places;
+    const struct stage_place *place = &problem->devices.places[stage];
+    struct stage_place here = *place;
+    here.speed_permille = problem->devices.speed[stage];
+    if (places->is_chain && window_is_beside(&intervals->holding, intervals->profile, row))
+        window_add_beside(&intervals->holding, &here, intervals->profile, places->first_of[from], places->first_of[to],
+                          row);
+    else
+        window_add_in_turn(&intervals->holding, place, states->weights, row);
+}
+
 struct cost_row cut_row(const struct cut_problem *problem, uint32_t stage, uint32_t from, uint32_t to,
                         uint64_t recompute_ns)
 {
@@ -243,6 +259,8 @@ struct cost_row cut_row(const struct cut_problem *problem, uint32_t stage, uint3
         .output_bytes = view->cut_bytes[to],
     };
     holding_add_times(&view->intervals->holding, &problem->devices.places[stage], &states, &row);
+    if (holding_streams(&view->intervals->holding, states.layers))
+        add_window(problem, stage, from, to, &states, &row);
     return row;
 }
 

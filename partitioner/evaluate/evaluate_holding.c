@@ -334,6 +334,60 @@ static uint64_t tied_time(const struct scope *scope)
     return time;
 }
 
+// With room for two layers what is not run again, tied or read in branches comes while the layer before computes.
+static bool is_beside(const struct scope *scope)
+{
+    const struct profile *profile = scope->profile;
+    for (uint32_t l = scope->first; l < scope->end; l++) {
+        const struct profile_layer *layer = &profile->layers[l];
+        if (evaluate_is_recomputed(scope, l) && (layer->has_recompute ? layer->recompute_ns : layer->forward_ns))
+            return false;
+    }
+    return scope->plan->holding.window > 1 && profile->is_chain && !profile->tied_count && !profile->lent_count;
+}
+
+static uint64_t speed_of(const struct scope *scope)
+{
+    uint64_t speed = UINT64_MAX;
+    for (size_t i = 0; i < plan_stage_seats(scope->stage); i++)
+        speed = min_u64(speed, scope->plan->cluster->devices[scope->stage->devices[i]].speed_permille);
+    return speed;
+}
+
+static uint64_t computed(const struct scope *scope, uint32_t layer, enum action_kind kind)
+{
+    const struct profile_layer *of = &scope->profile->layers[layer];
+    const uint64_t ns = kind == ACTION_F ? of->forward_ns : kind == ACTION_B ? of->backward_ns
+                      : kind == ACTION_I ? of->backward_input_ns : of->backward_weight_ns;
+    return (uint64_t)(((unsigned __int128)ns * 1000 + speed_of(scope) - 1) / speed_of(scope));
+}
+
+// Played layer by layer on two lanes: a layer computes when it has come and the one before has; the next begins to
+// come, behind what goes back of the one before, when it does.
+static uint64_t uncovered(const struct scope *scope, enum action_kind kind)
+{
+    const bool adds_up = kind == ACTION_B || kind == ACTION_W;
+    const uint32_t count = scope->end - scope->first;
+    uint64_t lane = 0, done = 0, sum = 0;
+    for (uint32_t i = 0; i <= count; i++) {
+        const uint32_t next = kind == ACTION_F ? scope->first + i : scope->end - 1 - i;
+        const uint32_t now = kind == ACTION_F ? next - 1 : next + 1, last = kind == ACTION_F ? now - 1 : now + 1;
+        const uint64_t starts = max_u64(lane, done);
+        lane = starts;
+        if (i > 1 && adds_up)
+            lane += host_time(scope, gradients_for(scope, weights_of(scope, last)));
+        if (i < count)
+            lane += host_time(scope, weights_of(scope, next))
+                  + (adds_up ? host_time(scope, gradients_for(scope, weights_of(scope, next))) : 0);
+        if (i == 0)
+            continue;
+        done = starts + computed(scope, now, kind);
+        sum += computed(scope, now, kind);
+    }
+    const uint64_t back = adds_up ? host_time(scope, gradients_for(scope, weights_of(scope, scope->first))) : 0;
+    return max_u64(lane, done) + back - sum;
+}
+
 struct added_times evaluate_added_times(const struct scope *scope, const struct sizes *sizes)
 {
     struct added_times times = { 0 };
@@ -343,7 +397,12 @@ struct added_times evaluate_added_times(const struct scope *scope, const struct 
     if (weights)
         add_step(scope, &times);
     times.step_ns += tied_time(scope);
-    if (is_streamed(scope)) {
+    if (is_streamed(scope) && is_beside(scope)) {
+        times.forward_ns += uncovered(scope, ACTION_F);
+        times.backward_ns += uncovered(scope, ACTION_B);
+        times.backward_input_ns += uncovered(scope, ACTION_I);
+        times.backward_weight_ns += uncovered(scope, ACTION_W);
+    } else if (is_streamed(scope)) {
         const uint64_t in = host_time(scope, weights), gradients = host_time(scope, gradients_for(scope, weights));
         times.forward_ns += in;
         times.backward_ns += in + 2 * gradients;

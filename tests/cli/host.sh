@@ -68,6 +68,7 @@ for schedule in 1f1b zb-h1 chimera; do
     plan fp32 $schedule --host optimizer,activations --window 1 && verify $schedule cpu cpu:queued,graphs
 done
 plan fp32 1f1b --host optimizer --window 2 --replicas 2 && verify replicas cpu:queued
+plan fp32 zb-h1 --host optimizer,activations --window 2 && verify "a layer ahead" cpu cpu:queued,graphs cpu:queued,link=20MB/s
 plan bf16 1f1b --host optimizer --optimizer adamw-master --window 1 && verify adamw-master cpu:bf16,queued
 plan tied 1f1b --host optimizer --window 1 --tied apart && verify tied cpu:queued
 for schedule in 1f1b zb-h1; do
