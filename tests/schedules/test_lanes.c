@@ -44,6 +44,27 @@ static void two_at_a_time_have_a_row_each(void **state)
     timeline_clear(&timeline);
 }
 
+static void what_goes_to_the_host_is_below_what_is_computed(void **state)
+{
+    (void)state;
+    struct timeline timeline = { .ranks = 1 };
+    add(&timeline, 0, 0, ACTION_EVICT, 0, 15);
+    add(&timeline, 0, 0, ACTION_F, 0, 10);
+    add(&timeline, 0, 0, ACTION_F, 10, 20);
+    add(&timeline, 0, 0, ACTION_PREFETCH, 15, 18);
+    add(&timeline, 0, 0, ACTION_F, 20, 30);       // with nothing beside it
+    add(&timeline, 0, 0, ACTION_PREFETCH, 30, 40);  // by itself
+    struct lanes lanes = lanes_of(&timeline);
+    static const unsigned want[][2] = { { 1, 2 }, { 0, 2 }, { 0, 2 }, { 1, 2 }, { 0, 1 }, { 0, 1 } };
+    for (size_t i = 0; i < timeline.span_count; i++) {
+        assert_int_equal(lanes.boxes[i].row, want[i][0]);
+        assert_int_equal(lanes.boxes[i].rows, want[i][1]);
+    }
+    assert_int_equal(lanes_busy_ns(&lanes, 0), 30);
+    lanes_clear(&lanes);
+    timeline_clear(&timeline);
+}
+
 // Slow and obviously right: a rank is busy in a moment in which one of its actions runs.
 static uint64_t slow_busy_ns(const struct timeline *timeline, uint32_t rank, uint64_t until)
 {
@@ -69,7 +90,8 @@ static void random_spans_never_cover_each_other(void **state)
         uint64_t seed = trial;
         struct timeline timeline = { .ranks = 2 };
         for (uint64_t i = 0, count = random_below(&seed, MOST); i < count; i++) {
-            const uint64_t start = random_below(&seed, UNTIL - 20), kind = random_below(&seed, 2) ? ACTION_B : ACTION_STEP;
+            static const unsigned kinds[] = { ACTION_B, ACTION_STEP, ACTION_EVICT };
+            const uint64_t start = random_below(&seed, UNTIL - 20), kind = kinds[random_below(&seed, 3)];
             add(&timeline, (uint32_t)random_below(&seed, 2), (unsigned)random_below(&seed, 3), (unsigned)kind, start,
                 start + random_below(&seed, 7));
         }
@@ -97,6 +119,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(two_at_a_time_have_a_row_each),
+        cmocka_unit_test(what_goes_to_the_host_is_below_what_is_computed),
         cmocka_unit_test(random_spans_never_cover_each_other),
     };
     return cmocka_run_group_tests_name("lanes", tests, NULL, NULL);

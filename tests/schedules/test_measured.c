@@ -3,6 +3,7 @@
 #include "schedules/generators/generate.h"
 #include "schedules/pictures/causes.h"
 #include "schedules/pictures/span_index.h"
+#include "tests/schedules/made_of.h"
 #include "tests/schedules/random_schedule.h"
 #include "tests/test.h"
 
@@ -61,6 +62,39 @@ static void actions_know_what_they_waited_for(void **state)
     assert_true(causes.critical_message[causes.of[find(&timeline, "1F0")].message]);
     causes_clear(&causes);
     timeline_clear(&timeline);
+}
+
+//     rank 0  F0 -- F1 -- -- B0 -- B1     F0 0-10, F1 30-40, B0 80-100, B1 120-140
+//     host 0  -- E0 -- E1 P0 -- P1 --     20 each
+static void actions_know_which_moves_they_waited_for(void **state)
+{
+    (void)state;
+    static const char *const want[][2] = {
+        { "0EVICT0", "0F0" },   { "0F1", "0EVICT0" },  { "0EVICT1", "0F1" }, { "0PREFETCH0", "0EVICT1" },
+        { "0B0", "0PREFETCH0" }, { "0PREFETCH1", "0B0" }, { "0B1", "0PREFETCH1" },
+    };
+    struct error error = { 0 };
+    struct schedule *schedule = made_of(WEIGHTS_FLUSH, 1, 1, 2,
+                                        (const char *const[]){ "0F0 0EVICT0 0F1 0EVICT1 0PREFETCH0 0B0 0PREFETCH1 0B1" });
+    const struct cost_row row = { .forward_ns = 10, .backward_ns = 20, .move_ns = 20 };
+    struct simulation simulation;
+    struct timeline timeline = { 0 };
+    struct causes causes;
+    assert_good(schedule_simulate(schedule, &row, NULL, &simulation, &timeline, &error), error);
+    assert_int_equal(simulation.iteration_ns, 140);
+    // The simulation knows where PREFETCH0 was begun, and counts its wait for the link as it does a message's.
+    assert_int_equal(simulation.critical_path.transfer_ns, 60);
+    assert_int_equal(simulation.critical_path.order_ns, 20);
+    assert_true(causes_create(&causes, &timeline));
+    for (size_t i = 0; i < sizeof want / sizeof want[0]; i++)
+        assert_int_equal(causes.of[find(&timeline, want[i][0])].span, find(&timeline, want[i][1]));
+    assert_int_equal(causes.path.compute_ns, 60);
+    assert_int_equal(causes.path.transfer_ns, 80);
+    assert_int_equal(causes.path.order_ns, 0);
+    causes_clear(&causes);
+    timeline_clear(&timeline);
+    simulation_clear(&simulation);
+    schedule_free(schedule);
 }
 
 static void assert_same(const struct simulation *a, const struct simulation *b, uint64_t trial)
@@ -188,6 +222,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(actions_know_what_they_waited_for),
+        cmocka_unit_test(actions_know_which_moves_they_waited_for),
         cmocka_unit_test(what_is_read_off_a_timeline_is_what_was_simulated),
         cmocka_unit_test(the_first_difference_is_named),
         cmocka_unit_test(unlike_work_is_said),
