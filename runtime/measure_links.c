@@ -6,7 +6,6 @@
 #include "common/clock.h"
 #include "common/number.h"
 #include "device/communicator.h"
-#include "profiler/measure.h"
 
 static const uint64_t second_ns = 1000000000;
 enum { TIMED_ROUNDS = 2, LOOK_EVERY = 64, WORD_BYTES = 256 };

@@ -15,6 +15,7 @@
 
 #include "device/device.h"
 #include "profiler/links.h"
+#include "profiler/measure.h"
 #include "runtime/process_group.h"
 
 struct link_settings {
