@@ -27,12 +27,15 @@ bool shards_are_apart(const struct pipeline_shards *shards, uint32_t layer)
 
 // --- out -----------------------------------------------------------------------------------
 
-// What replicas share, all of them bring together.
+// What replicas share, the ranks of each member bring together, all members at a time (member_groups.h): then every place
+// has that of its own member, whichever is asked for.
 static bool read_here(const struct pipeline *pipeline, uint32_t layer, uint32_t part, uint32_t member, uint32_t copy,
                       void *host, struct error *error)
 {
-    const struct pipeline *of = pipeline->shards->of[member];
-    const bool reads = of && (pipeline_own_is_shared(of, layer, part) || pipeline_has_copy(of, layer, copy));
+    const struct pipeline_shards *shards = pipeline->shards;
+    const bool is_shared = shards->seats->group && pipeline_own_is_shared(pipeline, layer, part);
+    const struct pipeline *of = is_shared ? pipeline : shards->of[member];
+    const bool reads = of && (is_shared || pipeline_has_copy(of, layer, copy));
     return !reads || pipeline_read_own(of, layer, part, copy, host, error);
 }
 

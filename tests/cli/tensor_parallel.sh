@@ -35,6 +35,7 @@ for row in tensor2,tensor2:4 tensor2,tensor4:6 -,tensor2:3; do
 done
 plan two.json --schedule 1f1b --variants tensor2,tensor2 --replicas 2,1 --shard optimizer && together 6 weir verify plan.json
 plan two.json --schedule dualpipe --variants tensor2,tensor2 && together 4 weir verify plan.json
+plan two.json --schedule dualpipe --variants tensor2,tensor2 --shard weights && run && together 4 weir verify plan.json --clip 0.5
 together 3 weir verify plan.json
 run --device $q,$q
 plan two.json --schedule 1f1b --variants tensor2,tensor2,- --replicas 1,2,1 --shard optimizer && run && run --device $q,$q,$q,$q,$q,$q,$q
@@ -53,6 +54,11 @@ train split again > again.txt; echo "exit $?"
 diff -r once/step-6 again/step-6 && echo "the same bits"
 train whole other > other.txt; echo "exit $?"
 weir eval $model --checkpoint once --data text > once.txt; echo "exit $?"
+
+plan two.json --schedule 1f1b --variants tensor2,tensor2 --replicas 2,1 --shard gradients && mv plan.json shared.json
+train shared together >together.txt; echo "exit $?"
+together 6 weir train $model --plan shared.json --data text --steps 6 --every 6 --checkpoints apart3 --save-every 3 --keep 9 | cut -d , -f 1
+diff -r together/step-6 apart3/step-6 && echo "the same bits"
 
 echo "# groups of unlike size: members follow the stages that are not on them"
 for variants in tensor2,- -,tensor2 tensor2,-,tensor2 tensor2,tensor4 auto; do
