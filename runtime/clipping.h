@@ -11,8 +11,8 @@
 // Where layers are split over members (shard_pipelines.h) each layer has a norm for each member: of the first, of all
 // that it has of the layer; of the others, of what they alone have. Those of all members are added up as well.
 //
-// By the same norms all ranks see whether gradients that were scaled have overflowed anywhere (loss_scaling.h); they are
-// measured then also where nothing is clipped.
+// By the same norms all ranks see whether gradients that were scaled have overflowed anywhere (loss_scaling.h); they
+// are measured then also where nothing is clipped.
 #ifndef RUNTIME_CLIPPING_H
 #define RUNTIME_CLIPPING_H
 

@@ -58,7 +58,7 @@ struct interpreter_needs {
     struct recorder *recorder;
     struct whereabouts *whereabouts;
     float *losses;  // by micro-batch, then part of its sequences
-    // By stage: what its weights had seen when version 0 was put there, and the steps that had been skipped; NULL: none.
+    // By stage: what its weights had seen when version 0 was put there, and the steps that had been skipped. NULL: none.
     const uint64_t *updates_before;
     struct loss_scaling scaling;  // to begin with; of a device that is not in fp16 nothing
 };

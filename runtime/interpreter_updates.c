@@ -294,8 +294,8 @@ static void unscale(struct interpreter *in, const struct local *local)
         kernel_scale(in->needs.queue, gradients, gradients, 1 / in->scaling.scale, count);
 }
 
-// Whether all stages step, which is known when the norms of all are there: the host waits for them. (Where gradients are
-// clipped only, it need not: the device reads them there.)
+// Whether all stages step, which is known when the norms of all are there: the host waits for them. (Where gradients
+// are clipped only, it need not: the device reads them there.)
 static bool judge(struct interpreter *in, struct error *error)
 {
     if (in->scaling.scale <= 0)

@@ -1,15 +1,15 @@
 // Dynamic loss scaling, for gradients in fp16 (Micikevicius et al. 2018, arXiv 1710.03740, by the rule of PyTorch's
-// GradScaler): the gradient of the loss is multiplied by S, so that small ones are not lost below 6e-8, and gradients are
-// divided by it before anything looks at them. S is a power of two: neither loses a bit.
+// GradScaler): the gradient of the loss is multiplied by S, so that small ones are not lost below 6e-8, and gradients
+// are divided by it before anything looks at them. S is a power of two: neither loses a bit.
 //
 //     step          1       2       3     ...   2002    2003
 //     S         65536   32768   32768           32768   65536
 //     norm        inf     9.1     8.7     ...     6.0     5.9
 //                skipped    1       2   ...      2000
 //
-// Where a gradient of any layer on any stage is no finite number, no stage makes its step, and S is halved; after so many
-// steps in a row that were made it is doubled. All ranks have the norm of all gradients (clipping.h) and so come to the
-// same.
+// Where a gradient of any layer on any stage is no finite number, no stage makes its step, and S is halved; after so
+// many steps in a row that were made it is doubled. All ranks have the norm of all gradients (clipping.h) and so come to
+// the same.
 #ifndef RUNTIME_LOSS_SCALING_H
 #define RUNTIME_LOSS_SCALING_H
 

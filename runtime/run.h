@@ -28,7 +28,7 @@ struct session_settings {
     uint32_t first_core;            // behind so many that are others'
     struct optimizer optimizer;
     struct loss_scaling scaling;    // of the loss, on a device in fp16: what is wished for (loss_scaling_open())
-    uint64_t batch, micro_batch;    // samples of a pass, and of each of its micro-batches but the last; 0: all have as many
+    uint64_t batch, micro_batch;    // samples of a pass, and of its micro-batches but the last; 0: all have as many
     // NULL: all ranks are threads of this process. Else this is one rank of several, whose device talks to theirs
     // (wired/wired.h); every call below is then made by all of them. Borrowed.
     const struct process_group *group;

@@ -7,7 +7,8 @@ static struct session_settings session_of(const struct plan *plan, const struct 
 {
     struct session_settings settings = { .capacity = TRANSPORT_UNLIMITED,
                                          .optimizer = optimizer_default(plan->holding.optimizer),
-                                         .scaling = own->scaling, .group = place->group, .is_stuck = place->is_stuck, .opened = place->opened,
+                                         .scaling = own->scaling, .group = place->group,
+                                         .is_stuck = place->is_stuck, .opened = place->opened,
                                          .failed = place->failed, .self = place->self };
     settings.optimizer.decay = 0.1f;
     settings.optimizer.clip = own->clip;

@@ -8,8 +8,8 @@ struct aims {
     size_t first, whole;
 };
 
-// The target of a row, past its columns where another part has it, or it has none; or a place in the row that may be read
-// where there is no such target.
+// The target of a row, past its columns where another part has it, or it has none; or a place in the row that may be
+// read where there is no such target.
 __device__ inline size_t target_of(const aims &aims, size_t row, uint32_t *failure)
 {
     const int32_t target = aims.targets[row];

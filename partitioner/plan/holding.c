@@ -221,8 +221,8 @@ static bool check_runnable_optimizer(const struct holding *holding, const char *
         return error_set(error, "the plan's optimizer is %s, and training in %s takes weights in fp32 beside those in"
                          " %s: plan with %s", name, dtype, dtype, optimizer_names[master_for(holding->optimizer)]);
     if (is_master && !is_narrow)
-        return error_set(error, "the plan's optimizer is %s, for weights in bf16 or fp16, and the device computes in %s:"
-                         " name a device such as cpu:bf16, or plan without -master", name, dtype);
+        return error_set(error, "the plan's optimizer is %s, for weights in bf16 or fp16, and the device computes in"
+                         " %s: name a device such as cpu:bf16, or plan without -master", name, dtype);
     return true;
 }
 
