@@ -1,7 +1,7 @@
 # Training in fp16 on the twin of fp16, whose loss is scaled: where gradients overflow on some stage no stage steps, and
 # what is computed has the bits of a sequential run, on threads, devices and processes, with replicas that share the
-# optimizer's state, tied layers apart, clipping, states on the host and a last micro-batch with fewer samples; resumed to
-# the bit; and what is refused.
+# optimizer's state, gradients or weights, tied layers apart, clipping, states on the host, layers split over devices and
+# a last micro-batch with fewer samples; resumed to the bit; and what is refused.
 model=gpt-nano,tied,width=16,blocks=3,heads=2,sequence=16,micro_batch=2
 weir profile $model --device cpu:fp16 -o profile.json >/dev/null
 grep '"dtype"' profile.json
@@ -60,4 +60,11 @@ weir verify stash.json --device cpu:bf16 | tail -1
 echo "# layers split over devices"
 weir partition profile.json --cluster "4 devices, 1GiB, 10GB/s 1us" --schedule 1f1b --micro-batches 4 --ranks 2 \
     --optimizer adamw-master --variants tensor2,tensor2 -o split.json >/dev/null
-weir verify split.json --device cpu:fp16 --steps 8 --loss-scale 16777216,2 --clip 0.5 | both
+weir verify split.json --device cpu:fp16 --steps 8 --loss-scale 16777216,2 --clip 0.5 --batch 7 | both
+device=cpu:fp16,queued
+weir verify split.json --device $device,$device,$device,$device --steps 8 --loss-scale 16777216,2 2>/dev/null | both
+echo "# replicas that share gradients, and weights"
+for shard in gradients weights; do
+    plan shared.json 1f1b --replicas 2,1 --shard $shard
+    weir verify shared.json --device cpu:fp16 --steps 8 --loss-scale 16777216,2 --clip 0.5 | both
+done
