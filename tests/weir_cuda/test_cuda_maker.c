@@ -80,8 +80,9 @@ static void every_kernel_is_in_the_table(void **state)
     for (size_t i = 0; i < sizeof cuda_kernels / sizeof(void *); i++)
         assert_non_null(entries[i]);
     entries = (void *const *)&cuda_functions;
+    void *const *may_lack = (void *const *)&cuda_functions.wait_for;  // a stream wakes nobody
     for (size_t i = 0; i < sizeof cuda_functions / sizeof(void *); i++)
-        assert_non_null(entries[i]);
+        assert_true(entries[i] || &entries[i] == may_lack);
 }
 
 int main(void)
