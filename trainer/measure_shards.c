@@ -125,8 +125,8 @@ bool measure_shards(struct profile *profile, const char *spec, struct device *de
 {
     struct model *model = model_from_spec(spec, device_precision(device), error);
     const struct layer *first = model ? first_to_split(model, shards) : NULL;
-    bool good = first || (model && error_set(error, "model %s has no layer that can be split over devices: those with "
-                                             "attention have", model->name));
+    bool good = first || (model && error_set(error, "model %s has no layer that %u devices can share: take a number that"
+                                             " divides its heads, or its words", model->name, shards));
     uint64_t sum_ns = 0;
     good = good && model_shard(model, shards, 0, error);
     if (good && cluster)

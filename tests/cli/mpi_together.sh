@@ -38,10 +38,11 @@ done
 for optimizer in sgd momentum adam lars lamb adafactor adam8bit; do
     plan $optimizer 2 tied chimera --micro-batches 4 --tied apart --optimizer $optimizer
 done
-for replicas in 2,1 3,1; do
-    plan "shared-$replicas" $((${replicas/,/+})) gpt 1f1b --micro-batches 6 --replicas $replicas --shard optimizer
+for shard in optimizer gradients weights; do
+    plan "shared-$shard" 3 gpt 1f1b --micro-batches 6 --replicas 2,1 --shard $shard
 done
-plan shared-chimera 2 gpt chimera --micro-batches 4 --shard optimizer
+plan shared-3 4 gpt gpipe --micro-batches 4 --replicas 3,1 --shard weights
+plan shared-chimera 2 gpt chimera --micro-batches 4 --shard gradients
 plan host 2 gpt zb-h1 --micro-batches 4 --host optimizer,activations
 plan window 2 gpt 1f1b --micro-batches 4 --host optimizer,activations --window 1
 plan window-replicas 3 gpt 1f1b --micro-batches 4 --replicas 2,1 --host optimizer --window 2

@@ -19,7 +19,7 @@ weir profile $small --tensor 2 --cluster "2 devices, 1GiB, 1GB/s 2us" -o split.j
 grep -E '"(name|communication_ns|devices)"' split.json
 weir partition split.json --cluster "4 devices, 1GiB, 5GB/s 2us" --schedule 1f1b --micro-batches 4 --variants tensor2,- -o plan.json | grep -o 'variant tensor2'
 weir profile $small --tensor 3; echo "exit $?"
-weir profile mlp --tensor 2; echo "exit $?"
+weir profile mlp --tensor 3; echo "exit $?"
 weir profile $small --cluster "2 devices, 1GiB, 1GB/s 2us" 2>&1 | head -1
 weir profile gpt-nano --lint profile.json 2>&1 | head -1
 weir profile gpt-nano --repeats 3 2>&1 | head -1
