@@ -82,7 +82,7 @@ void program_bring_ahead(struct program *program)
 {
     struct ordering ordering = { .at = calloc(program->step_count + 1, sizeof(struct step)), .event = 1 };
     program->failed |= !ordering.at;
-    if (program->failed) {
+    if (program->failed || program->step_count == 0) {
         free(ordering.at);
         return;
     }
