@@ -111,7 +111,12 @@ void warm_up_update(struct interpreter *in, struct local *local)
     }
     if (in->clipping.measures) {
         clipping_begin(&in->clipping, in->needs.queue);
-        clipping_measure(&in->clipping, in->needs.queue, local->does, gradients);
+        for (size_t i = 0; i < local->does->part_count; i++) {
+            const struct stage_part *part = &local->does->parts[i];
+            clipping_measure_part(&in->clipping, in->needs.queue, part,
+                                  local_shares_gradients(local) ? local->memory->window_gradients
+                                                                : gradients + part->first);
+        }
     }
     optimize(in, local, local->ring.newest);
 }
