@@ -98,7 +98,7 @@ static void every_schedule_computes_what_it_should_bit_for_bit(void **state)
     (void)state;
     for (const struct generator *generator = generators; generator->name; generator++) {
         size_t verified = 0, apart = 0;
-        for (uint64_t trial = 0; trial < test_trials(60, 2000); trial++) {
+        for (uint64_t trial = 0; trial < test_trials(24, 2000); trial++) {
             uint64_t seed = trial;
             struct asked asked = { .generator = generator, .ranks = 1 + (uint32_t)random_below(&seed, 6),
                                    .micro_batches = 1 + (uint32_t)random_below(&seed, 8) };
@@ -182,7 +182,7 @@ static void replicas_compute_their_formula_bit_for_bit(void **state)
     (void)state;
     for (const struct generator *generator = generators; generator->name; generator++) {
         size_t verified = 0, shared = 0, apart = 0;
-        for (uint64_t trial = 0; generator->takes_replicas && trial < test_trials(100, 2000); trial++) {
+        for (uint64_t trial = 0; generator->takes_replicas && trial < test_trials(60, 2000); trial++) {
             uint64_t seed = trial;
             uint32_t replicas[4];
             struct asked asked = { .generator = generator, .chunks = 1, .replicas = replicas,
