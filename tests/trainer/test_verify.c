@@ -284,7 +284,7 @@ static void tied_layers_apart_share_their_words_bit_for_bit(void **state)
     const uint32_t replicas[][3] = { { 2, 1, 2 }, { 1, 3, 2 }, { 2, 2, 1 } };
     for (const struct generator *generator = generators; generator->name; generator++) {
         size_t verified = 0;
-        for (uint64_t trial = 0; trial < test_trials(24, 600); trial++) {
+        for (uint64_t trial = 0; trial < test_trials(12, 600); trial++) {
             uint64_t seed = trial;
             struct asked asked = { .generator = generator, .ranks = 2 + 2 * (uint32_t)random_below(&seed, 2),
                                    .micro_batches = 4 * (1 + (uint32_t)random_below(&seed, 2)) };
