@@ -52,6 +52,9 @@ static bool gather(const struct stage_exchange *self, void *room, uint64_t first
     reduction.numbers = room;
     reduction.own = row_at(&local->memory->weights, weight_ring_find(&local->ring, version_met(exchange)));
     reduction.brings = meeting_of(exchange)->present;
+    if (!reduction.own)
+        return error_set_kind(error, ERROR_MACHINE, "weight version %llu is asked for by other copies, and this rank does"
+                              " not hold its share of it", (unsigned long long)version_met(exchange));
     return exchange_of(exchange, &reduction, error);
 }
 
