@@ -110,4 +110,5 @@ def main():
           f'(torch {torch.__version__}, {sum(p.numel() for p in model.parameters())} parameters)')
 
 
-main()
+if __name__ == '__main__':
+    main()
