@@ -4,17 +4,15 @@
 #include <string.h>
 
 #include "cli/command.h"
+#include "cli/estimate_options.h"
 #include "cli/options.h"
-#include "profiler/estimate/estimate.h"
 
 enum {
     KEY_RATED_DEVICE = KEY_OWN,
-    KEY_TENSOR, KEY_CONTEXT, KEY_EXPERT, KEY_DATA, KEY_MICRO_BATCH, KEY_SEQUENCE, KEY_DTYPE, KEY_PRODUCTS,
-    KEY_ATTENTION, KEY_OVERLAP, KEY_SHARD, KEY_SEQUENCE_PARALLEL, KEY_GRAPHS, KEY_HIDDEN_EXPERTS, KEY_COMPILED,
-    KEY_DISPATCH, KEY_EXPLAIN, KEY_LIST,
+    KEY_TENSOR, KEY_CONTEXT, KEY_EXPERT, KEY_DATA, KEY_MICRO_BATCH, KEY_SHARD, KEY_WHOLE_BLOCKS, KEY_EXPLAIN, KEY_LIST,
 };
 
-enum { MOST_DEGREE = 1 << 16, MOST_TOKENS = 1 << 26 };
+enum { MOST_DEGREE = 1 << 16 };
 
 struct given {
     const char *config, *device;
@@ -33,16 +31,7 @@ static const struct argp_option options[] = {
     { "data", KEY_DATA, "N", 0, "Devices with the same weights and other data (1)", 0 },
     { "shard", KEY_SHARD, "WHAT", 0, "What these hold once: none, optimizer, gradients, weights", 0 },
     { "micro-batch", KEY_MICRO_BATCH, "N", 0, "Sequences in a micro-batch (1)", 0 },
-    { "sequence", KEY_SEQUENCE, "N", 0, "Tokens in each (as long as the model's file says)", 0 },
-    { "dtype", KEY_DTYPE, "T", 0, "Of activations and weights (bf16)", 0 },
-    { "products", KEY_PRODUCTS, "T", 0, "Of what products read (as --dtype): fp8, fp4", 0 },
-    { "attention", KEY_ATTENTION, "HOW", 0, "fused, flash (FlashAttention 2), plain, again", 0 },
-    { "overlap", KEY_OVERLAP, "WHAT", 0, "Messages in a layer behind products: nothing, backward, all", 0 },
-    { "dispatch", KEY_DISPATCH, "HOW", 0, "A token to each of its experts, or once to a group that has some", 0 },
-    { "sequence-parallel", KEY_SEQUENCE_PARALLEL, 0, 0, "Norms and residuals split over the tensor group", 0 },
-    { "graphs", KEY_GRAPHS, 0, 0, "Launches cost the host nothing (CUDA graphs)", 0 },
-    { "hidden-experts", KEY_HIDDEN_EXPERTS, 0, 0, "What experts send is hidden behind other work", 0 },
-    { "compiled", KEY_COMPILED, 0, 0, "Small passes over memory are part of the kernel beside them", 0 },
+    { "whole-blocks", KEY_WHOLE_BLOCKS, 0, 0, "No cut between a block's attention and its MLP (Megatron, torchtitan)", 0 },
     { "explain", KEY_EXPLAIN, 0, 0, "Where each layer's time goes", 0 },
     { "list", KEY_LIST, 0, 0, "The built-in devices", 0 },
     { 0 },
@@ -79,49 +68,14 @@ static error_t take_degree(int key, char *argument, struct estimate_request *req
     case KEY_MICRO_BATCH:
         request->micro_batch = degree(argument, "--micro-batch", state);
         return 0;
-    case KEY_SEQUENCE:
-        request->sequence = option_count(argument, "--sequence", 1, MOST_TOKENS, state);
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
-static error_t take_how(int key, char *argument, struct estimate_request *request, struct argp_state *state)
-{
-    switch (key) {
-    case KEY_DTYPE:
-        request->dtype = argument;
-        return 0;
-    case KEY_PRODUCTS:
-        request->products = argument;
-        return 0;
-    case KEY_ATTENTION:
-        request->attention = option_name(argument, "--attention", estimate_attention_words, state);
-        return 0;
-    case KEY_OVERLAP:
-        request->overlap = option_name(argument, "--overlap", estimate_overlap_words, state);
-        return 0;
     case KEY_SHARD:
         request->shard = option_name(argument, "--shard", estimate_shard_words, state);
         return 0;
-    case KEY_DISPATCH:
-        request->dispatch = option_name(argument, "--dispatch", estimate_dispatch_words, state);
-        return 0;
-    case KEY_SEQUENCE_PARALLEL:
-        request->sequence_parallel = true;
-        return 0;
-    case KEY_GRAPHS:
-        request->graphs = true;
-        return 0;
-    case KEY_HIDDEN_EXPERTS:
-        request->hidden_experts = true;
-        return 0;
-    case KEY_COMPILED:
-        request->fused_passes = true;
+    case KEY_WHOLE_BLOCKS:
+        request->whole_blocks = true;
         return 0;
     default:
-        return take_degree(key, argument, request, state);
+        return ARGP_ERR_UNKNOWN;
     }
 }
 
@@ -129,6 +83,9 @@ static error_t take(int key, char *argument, struct argp_state *state)
 {
     struct given *given = state->input;
     switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &given->request;
+        break;
     case KEY_RATED_DEVICE:
         given->device = argument;
         break;
@@ -145,15 +102,18 @@ static error_t take(int key, char *argument, struct argp_state *state)
             argp_error(state, "a model's config.json and --device are needed");
         break;
     default:
-        if (take_how(key, argument, &given->request, state) == ARGP_ERR_UNKNOWN)
+        if (take_degree(key, argument, &given->request, state) == ARGP_ERR_UNKNOWN)
             return shared_option(key, argument, &given->shared, state);
     }
     return 0;
 }
 
+static const struct argp_child children[] = { { &estimate_argp, 0, "How:", 1 }, { 0 } };
+
 static const struct argp argp = {
     .options = options,
     .parser = take,
+    .children = children,
     .args_doc = "CONFIG",
     .doc = "Estimates what the layers of a transformer would cost: CONFIG is the config.json of a Hugging Face model "
            "(llama, mistral, qwen2, qwen3, gpt2, gpt_neox, mixtral, qwen2_moe, qwen3_moe, deepseek_v2, deepseek_v3)."

@@ -46,6 +46,7 @@ enum {
     KEY_SUBJECT,        // where those of subject.h begin
     KEY_PICTURE = 0x180,  // where those of pictures.h begin
     KEY_HOLDING = 0x1c0,  // where those of holding_options.h begin
+    KEY_ESTIMATE = 0x1e0,  // where those of estimate_options.h begin
     KEY_OWN = 0x200,    // where a command's own keys begin
 };
 

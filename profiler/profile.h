@@ -49,6 +49,7 @@ struct profile_layer {
     uint64_t recompute_ns;  // R, where has_recompute; ask profile_recompute_ns()
     bool has_recompute;
     uint64_t parameter_bytes;
+    uint64_t states_elsewhere_bytes;  // of these, those that devices outside the plan keep the optimizer's state of
     uint64_t output_bytes;           // what it hands on
     uint64_t saved_bytes;            // kept from F until its backward, without its input
     uint64_t carried_bytes;          // of these, what the parts of a sequence have in common

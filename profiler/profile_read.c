@@ -67,6 +67,8 @@ static void read_numbers(struct reader *reader, struct json *object, struct prof
     if (layer->has_recompute)
         layer->recompute_ns = json_u64(object, "recompute_ns", 0, JSON_MAX);
     layer->parameter_bytes = json_u64(object, "parameter_bytes", 0, JSON_MAX);
+    if (reader->version >= 6 && json_has(object, "states_elsewhere_bytes"))
+        layer->states_elsewhere_bytes = json_u64(object, "states_elsewhere_bytes", 0, layer->parameter_bytes);
     layer->output_bytes = json_u64(object, "output_bytes", 0, JSON_MAX);
     layer->saved_bytes = json_u64(object, "saved_bytes", 0, JSON_MAX);
     if (reader->version >= 5 && json_has(object, "carried_bytes"))

@@ -31,6 +31,8 @@ static void write_numbers(const struct profile_layer *layer, struct json_writer 
     if (layer->has_recompute)
         json_put_u64(writer, "recompute_ns", layer->recompute_ns);
     json_put_u64(writer, "parameter_bytes", layer->parameter_bytes);
+    if (layer->states_elsewhere_bytes)
+        json_put_u64(writer, "states_elsewhere_bytes", layer->states_elsewhere_bytes);
     json_put_u64(writer, "output_bytes", layer->output_bytes);
     json_put_u64(writer, "saved_bytes", layer->saved_bytes);
     if (layer->carried_bytes)
@@ -134,9 +136,20 @@ static bool has_carried(const struct profile_layer *layer)
     return has;
 }
 
+static bool has_states_elsewhere(const struct profile_layer *layer)
+{
+    bool has = layer->states_elsewhere_bytes > 0;
+    for (size_t v = 0; v < layer->variant_count; v++)
+        has |= layer->variants[v].layer.states_elsewhere_bytes > 0;
+    return has;
+}
+
 // The lowest version that can hold it.
 static uint64_t profile_version(const struct profile *profile)
 {
+    for (size_t i = 0; i < profile->layer_count; i++)
+        if (has_states_elsewhere(&profile->layers[i]))
+            return 6;
     for (size_t i = 0; i < profile->layer_count; i++)
         if (has_carried(&profile->layers[i]))
             return 5;

@@ -37,6 +37,7 @@ static void take(struct profile_layer *layer, const struct profile_variant *vari
     layer->backward_input_ns = from->backward_input_ns + variant->communication_ns;
     layer->backward_weight_ns = from->backward_weight_ns;
     layer->parameter_bytes = from->parameter_bytes;
+    layer->states_elsewhere_bytes = from->states_elsewhere_bytes;
     layer->saved_bytes = from->saved_bytes;
     layer->carried_bytes = from->carried_bytes;
     layer->input_kept = from->input_kept;

@@ -118,10 +118,11 @@ uint64_t holding_state_bytes(const struct holding *holding, const struct profile
     const struct profile_layer *of = &profile->layers[layer];
     if (row->factored)
         return round_to_256(factored_bytes(of));
-    uint64_t bytes = multiply_clamped(row->copies, round_to_256(of->parameter_bytes));
+    const uint64_t updated = of->parameter_bytes - (row->is_by_parameter ? of->states_elsewhere_bytes : 0);
+    uint64_t bytes = multiply_clamped(row->copies, round_to_256(updated));
     if (!row->bytes)
         return bytes;
-    const uint64_t parameters = of->parameter_bytes / profile_dtype_bytes(profile->dtype);
+    const uint64_t parameters = updated / profile_dtype_bytes(profile->dtype);
     bytes = add_clamped(bytes, multiply_clamped(parameters, row->bytes));
     if (row->block)
         bytes += 4 * row->scales * ((parameters + row->block - 1) / row->block);

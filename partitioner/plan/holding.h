@@ -66,7 +66,8 @@ bool optimizer_is_by_parameter(enum optimizer_kind optimizer);
 // Bytes of the gradients of so many bytes of weights.
 uint64_t holding_gradient_bytes(const struct holding *holding, uint64_t weights);
 
-// Bytes of the optimizer's state of a layer, rounded up to 256.
+// Bytes of the optimizer's state of a layer, rounded up to 256: of what devices outside the plan keep none, where the
+// optimizer updates parameters by themselves.
 uint64_t holding_state_bytes(const struct holding *holding, const struct profile *profile, uint32_t layer);
 
 // Of so many bytes of it the share of a replica: what is kept of a parameter stays together. Rounded up to 256.

@@ -196,6 +196,31 @@ static uint64_t whole_ns(const struct phase_estimate *phase)
     return (uint64_t)llround(fmin(phase_estimate_ns(phase), (double)JSON_MAX + 1));
 }
 
+// Of a layer's parameters, the share that this device has of what all that hold the same hold once.
+static uint64_t own_parameters(const struct estimate *estimate, const struct layer_estimate *layer)
+{
+    const struct estimate_request *request = &estimate->request;
+    const uint64_t all = request->context * request->data;
+    const uint64_t alike = all * request->tensor > request->expert ? all * request->tensor / request->expert : 1;
+    const uint64_t plain = layer->parameters - layer->expert_parameters, experts = layer->expert_parameters;
+    return plain / all + (plain % all > 0) + experts / alike + (experts % alike > 0);
+}
+
+// Weights in shares are whole while their layer runs, and so are their gradients.
+static void share_states(const struct estimate *estimate, const struct layer_estimate *made,
+                         struct profile_layer *layer)
+{
+    const uint64_t number = profile_dtype_bytes(estimate->request.dtype), whole = layer->parameter_bytes;
+    const uint64_t own = own_parameters(estimate, made) * number;
+    if (estimate->request.shard == ESTIMATE_SHARD_WEIGHTS) {
+        layer->parameter_bytes = own;
+        layer->workspace_bytes += whole;
+        layer->backward_workspace_bytes += 2 * whole;
+    } else if (estimate->request.shard != ESTIMATE_SHARD_NONE) {
+        layer->states_elsewhere_bytes = whole - own;
+    }
+}
+
 static bool set_layer(const struct estimate *estimate, enum layer_part part, const char *name,
                       struct profile_layer *layer)
 {
@@ -215,6 +240,7 @@ static bool set_layer(const struct estimate *estimate, enum layer_part part, con
     layer->workspace_bytes = made->workspace_bytes;
     layer->backward_workspace_bytes = made->backward_workspace_bytes;
     layer->flops = made->flops;
+    share_states(estimate, made, layer);
     return layer->name && layer->kind;
 }
 
@@ -231,6 +257,17 @@ static bool set_layers(const struct estimate *estimate, struct profile *profile)
         good = good && set_layer(estimate, has_experts ? PART_EXPERTS : PART_MLP, name, to++);
     }
     return good && set_layer(estimate, PART_HEAD, "head", to);
+}
+
+static bool forbid_cuts(const struct estimate *estimate, struct profile *profile)
+{
+    const uint32_t blocks = (uint32_t)estimate->model.layers;
+    profile->no_cut_after = calloc(blocks, sizeof profile->no_cut_after[0]);
+    if (!profile->no_cut_after)
+        return false;
+    for (uint32_t i = 0; i < blocks; i++)
+        profile->no_cut_after[profile->no_cut_count++] = 1 + 2 * i;
+    return true;
 }
 
 static bool set_source(const struct estimate *estimate, struct profile *profile)
@@ -263,7 +300,8 @@ struct profile *estimate_profile(const struct estimate *estimate, struct error *
     if (!profile)
         return NULL;
     const char *of_what;
-    if (!set_layers(estimate, profile) || !set_source(estimate, profile))
+    if (!set_layers(estimate, profile) || !set_source(estimate, profile)
+        || (request->whole_blocks && !forbid_cuts(estimate, profile)))
         error_no_memory(error, "a profile");
     else if (profile_overflow_at(profile, &of_what) < layers)
         error_set(error, "the model's %s do not fit in 2^53", of_what);

@@ -41,6 +41,7 @@ struct estimate_request {
     bool sequence_parallel;  // what tensor parallelism leaves whole is split along the sequence
     bool graphs;             // launches cost the host nothing
     bool hidden_experts;     // what experts send is hidden behind other micro-batches' work
+    bool whole_blocks;       // the profile is not cut between a block's attention and its MLP
     bool fused_passes;       // neighbouring passes over memory are one kernel, as a compiler makes them
 };
 
@@ -80,7 +81,8 @@ double phase_estimate_ns(const struct phase_estimate *phase);
 bool estimate_model(const struct transformer *model, const struct rated_device *device,
                     const struct estimate_request *request, struct estimate *estimate, struct error *error);
 
-// The profile that the planner takes; a device in its cluster stands for one of each tensor x context group.
+// The profile that the planner takes; a device in its cluster stands for one of each tensor x context group. Of what
+// --shard leaves to the devices with the same parameters it counts this device's share, but for gradients, which are whole.
 struct profile *estimate_profile(const struct estimate *estimate, struct error *error);
 
 // Where each layer's time goes, and what the whole keeps: a screen for people, and the document "weir.estimate".

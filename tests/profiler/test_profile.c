@@ -375,6 +375,30 @@ static void version_4_knows_what_running_a_layer_again_takes(void **state)
     free(text);
 }
 
+static void version_6_knows_whose_states_are_elsewhere(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    char *plain = changed("\"version\": 1", "\"version\": 6"), text[8192];
+    const char *at = strstr(strstr(plain, "\"output_bytes\"") + 1, "\"output_bytes\"");  // of layer 1
+    const int head = (int)(at - plain);
+    snprintf(text, sizeof text, "%.*s\"states_elsewhere_bytes\": 256, %s", head, plain, at);
+    struct profile *profile = read_text(text);
+    assert_int_equal(profile->layers[1].states_elsewhere_bytes, 256);
+    assert_int_equal(profile->layers[2].states_elsewhere_bytes, 0);
+    char *again = written(profile);
+    assert_non_null(strstr(again, "\"version\": 6"));
+    struct profile *third = read_text(again);
+    assert_string_equal(third->hash, profile->hash);
+    snprintf(text, sizeof text, "%.*s\"states_elsewhere_bytes\": 123456789012, %s", head, plain, at);
+    assert_null(profile_read(text, strlen(text), "p.json", &error));
+    assert_non_null(strstr(error.text, "p.json: layers[1].states_elsewhere_bytes: is 123456789012; it must be from 0 to"));
+    profile_free(third);
+    profile_free(profile);
+    free(again);
+    free(plain);
+}
+
 static void version_5_knows_what_parts_of_sequences_share(void **state)
 {
     (void)state;
@@ -469,6 +493,7 @@ int main(void)
         cmocka_unit_test(version_2_knows_devices_and_what_passes_along_edges),
         cmocka_unit_test(version_2_knows_the_shapes_of_parameters),
         cmocka_unit_test(version_4_knows_what_running_a_layer_again_takes),
+        cmocka_unit_test(version_6_knows_whose_states_are_elsewhere),
         cmocka_unit_test(version_5_knows_what_parts_of_sequences_share),
         cmocka_unit_test(older_versions_do_not_know_it),
         cmocka_unit_test(version_1_knows_none_of_it),

@@ -55,6 +55,21 @@ static void is_what_it_keeps(void **state)
     profile_free(profile);
 }
 
+// 1,001,000 parameters of which others keep the states of 1,000,000: of 1,000 it keeps 12 bytes each, and of a plain
+// adamw two copies of 2,000 bytes rounded up.
+static void states_that_are_elsewhere_take_nothing(void **state)
+{
+    (void)state;
+    struct profile *profile = one_layer("bf16");
+    profile->layers[0].states_elsewhere_bytes = 2000000;
+    const struct holding master = { .optimizer = OPTIMIZER_ADAMW_MASTER }, plain = { .optimizer = OPTIMIZER_ADAMW };
+    const struct holding whole = { .optimizer = OPTIMIZER_LAMB };
+    assert_int_equal(holding_state_bytes(&master, profile, 0), 12032);
+    assert_int_equal(holding_state_bytes(&plain, profile, 0), 2 * 2048);
+    assert_int_equal(holding_state_bytes(&whole, profile, 0), 4004352);  // it updates tensors, which stay whole
+    profile_free(profile);
+}
+
 // --- ZeRO ------------------------------------------------------------------------------
 
 // Rajbhandari et al. 2020, figure 1: 7.5 billion parameters on 64 replicas, in GB. Ours are of a
@@ -366,13 +381,14 @@ static void what_is_plain_is_run(void **state)
 
 int main(void)
 {
-    enum { SINGLE = 7 };
+    enum { SINGLE = 8 };
     struct CMUnitTest tests[SINGLE + COUNT(state_rows) + COUNT(zero_rows) + COUNT(time_rows) + COUNT(reduce_rows)
                             + COUNT(bad_rows) + COUNT(unrunnable_rows)] = {
         cmocka_unit_test(sharing_states_alone_takes_as_long_as_adding_up),
         cmocka_unit_test(shares_of_what_another_layer_reads_are_refused),
         cmocka_unit_test(what_goes_to_the_host_has_slots_here_and_there),
         cmocka_unit_test(a_segment_keeps_the_weights_it_fetched),
+        cmocka_unit_test(states_that_are_elsewhere_take_nothing),
         cmocka_unit_test(what_is_plain_is_run),
         cmocka_unit_test(what_is_kept_of_a_parameter_is_one_replicas),
         cmocka_unit_test(every_optimizer_is_run_in_its_type),

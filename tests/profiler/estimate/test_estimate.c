@@ -136,6 +136,34 @@ static void the_profile_is_one_that_others_read(void **state)
     free(made);
 }
 
+// 96 blocks over 8 x 1 devices with the same parameters: an eighth of the states is on each, or of the weights.
+static void what_is_shared_is_counted_once(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    struct estimate_request request = estimate_usual();
+    request.data = 8;
+    request.whole_blocks = true;
+    for (request.shard = ESTIMATE_SHARD_NONE; request.shard <= ESTIMATE_SHARD_WEIGHTS; request.shard++) {
+        struct estimate *made = estimate(gpt3, request);
+        struct profile *profile = estimate_profile(made, &error);
+        assert_good(profile, error);
+        uint64_t weights = 0, kept = 0;
+        for (size_t i = 0; i < profile->layer_count; i++) {
+            weights += profile->layers[i].parameter_bytes;
+            kept += profile->layers[i].parameter_bytes - profile->layers[i].states_elsewhere_bytes;
+        }
+        const uint64_t all = 2 * transformer_parameters(&made->model), layers = profile->layer_count;
+        const bool is_weights = request.shard == ESTIMATE_SHARD_WEIGHTS, is_shared = request.shard != ESTIMATE_SHARD_NONE;
+        assert_in_range(weights, is_weights ? all / 8 : all, is_weights ? all / 8 + 2 * layers : all);
+        assert_in_range(kept, is_shared ? all / 8 : all, is_shared ? all / 8 + 2 * layers : all);
+        assert_false(profile_can_cut_after(profile, 1));
+        assert_true(profile_can_cut_after(profile, 2));
+        profile_free(profile);
+        free(made);
+    }
+}
+
 static void refuses(const char *config, struct estimate_request request, const char *sentence)
 {
     struct error error = { 0 };
@@ -170,6 +198,7 @@ int main(void)
         cmocka_unit_test(flops_are_those_of_the_formula),
         cmocka_unit_test(shares_of_all_devices_are_the_whole),
         cmocka_unit_test(more_devices_take_less_each_and_talk_more),
+        cmocka_unit_test(what_is_shared_is_counted_once),
         cmocka_unit_test(the_profile_is_one_that_others_read),
         cmocka_unit_test(what_does_not_divide_is_refused),
     };
