@@ -43,6 +43,9 @@ extern const struct command command_sample;
 // `weir schedule search`, which has options of its own.
 int command_run_search(int count, char **arguments);
 
+// `weir sweep --config`, likewise.
+int command_run_configs(int count, char **arguments);
+
 // Parses a command's arguments; -h, --help, --usage and usage errors (exit code 2) are answered here.
 void command_parse(const struct argp *argp, int count, char **arguments, void *input);
 

@@ -14,7 +14,7 @@
 #include "partitioner/sweep/sweep.h"
 
 enum { KEY_RANKS_LIST = KEY_RANKS, KEY_CHUNKS_LIST = KEY_CHUNKS, KEY_MICRO_BATCHES_LIST = KEY_MICRO_BATCHES };
-enum { KEY_SCHEDULES = KEY_SCHEDULE, KEY_GLOBAL_BATCH = KEY_OWN, KEY_BUDGET, KEY_JOBS, KEY_CSV, KEY_PLAN, KEY_FOR };
+enum { KEY_SCHEDULES = KEY_SCHEDULE, KEY_GLOBAL_BATCH = KEY_OWN, KEY_BUDGET, KEY_JOBS, KEY_CSV, KEY_PLAN, KEY_FOR, KEY_CONFIG };
 
 enum { MOST_NUMBERS = 64, MOST_SCHEDULES = 64 };
 
@@ -46,7 +46,8 @@ static const struct argp_option options[] = {
     { "ranks", KEY_RANKS_LIST, "LIST", 0, "Numbers of ranks (the cluster's devices)", 0 },
     { "chunks", KEY_CHUNKS_LIST, "LIST", 0, "Stages per rank (each schedule's usual number, and twice it)", 0 },
     OPTION_MEMORY,
-    { "budget", KEY_BUDGET, "N", 0, "Units of work each plan may take (200000, a fraction of a second)", 0 },
+    { "config", KEY_CONFIG, "FILE", 0, "Other options: weir sweep --config=FILE --help", 0 },
+    { "budget", KEY_BUDGET, "N", 0, "Units of work each plan may take (200000)", 0 },
     { "jobs", KEY_JOBS, "N", 0, "Threads (one per core); the result is the same", 0 },
     OPTION_JSON,
     { "csv", KEY_CSV, 0, 0, "Print a line per row for other programs", 0 },
@@ -124,6 +125,9 @@ static error_t take(int key, char *argument, struct argp_state *state)
         break;
     case KEY_PLAN:
         given->plan = argument;
+        break;
+    case KEY_CONFIG:
+        argp_error(state, "--config: is written out, before a \"--\"");
         break;
     case ARGP_KEY_ARG:
         option_argument(&given->profile, argument, "profile", state);
@@ -232,8 +236,19 @@ static int sweep(struct given *given, const struct profile *profile, struct clus
     return code;
 }
 
+// --config is a command by itself, whose options are others.
+static bool has_config(int count, char **arguments)
+{
+    for (int i = 1; i < count && strcmp(arguments[i], "--") != 0; i++)
+        if (strncmp(arguments[i], "--config", 8) == 0 && (arguments[i][8] == '\0' || arguments[i][8] == '='))
+            return true;
+    return false;
+}
+
 static int run(int count, char **arguments)
 {
+    if (has_config(count, arguments))
+        return command_run_configs(count, arguments);
     struct given given = { .profile = NULL };
     command_parse(&argp, count, arguments, &given);
     struct error error = { 0 };

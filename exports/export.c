@@ -305,8 +305,9 @@ static bool fill(struct export *export, const struct export_request *request, st
 bool plan_export(const struct export_format *format, const struct export_request *request, struct text *text,
                  struct text *said, struct error *error)
 {
-    struct export export = { .format = format, .plan = request->plan, .profile = request->profile, .text = text,
-                             .said = said, .stages = (uint32_t)request->plan->stage_count };
+    struct export export = { .format = format, .plan = request->plan, .profile = request->profile,
+                             .degrees = request->degrees, .text = text, .said = said,
+                             .stages = (uint32_t)request->plan->stage_count };
     const bool good = fill(&export, request, error) && format->words->write(&export, error)
                    && text_ok(said, "what is said of a plan", error) && text_ok(text, "a plan in other words", error);
     outline_clear(&export.outline);

@@ -23,11 +23,20 @@
 
 #include "partitioner/plan/plan.h"
 
+// How a group of devices, which a plan takes for one, and pipelines side by side share the model: for frameworks that are
+// told so beside the pipeline (Megatron-Core, torchtitan).
+struct export_degrees {
+    uint32_t tensor, context, expert, data;
+    bool shares_optimizer, shares_weights;  // data parallel devices hold once
+    uint64_t sequence;
+};
+
 struct export_request {
     const struct plan *plan;
     const struct profile *profile;  // the one that the plan was made of, or NULL: nothing can be rounded then
     const uint32_t *units;          // how many layers each unit of the framework has, in order; NULL: by their names
     size_t unit_count;              // (outline.h)
+    const struct export_degrees *degrees;  // or NULL: nothing is said of them
 };
 
 struct export_format {

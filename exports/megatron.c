@@ -84,6 +84,24 @@ static void write_group(struct export *export)
         text_add(export->text, "    --microbatch-group-size-per-virtual-pipeline-stage %u\n", group);
 }
 
+static void write_degrees(struct export *export)
+{
+    const struct export_degrees *degrees = export->degrees;
+    if (!degrees)
+        return;
+    text_add(export->text, "    --tensor-model-parallel-size %u\n", degrees->tensor);
+    if (degrees->tensor > 1)
+        text_add(export->text, "    --sequence-parallel\n");
+    text_add(export->text, "    --context-parallel-size %u\n", degrees->context);
+    if (degrees->expert > 1)
+        text_add(export->text, "    --expert-model-parallel-size %u\n", degrees->expert);
+    text_add(export->text, "    --seq-length %llu\n", (unsigned long long)degrees->sequence);
+    if (degrees->shares_optimizer)
+        text_add(export->text, "    --use-distributed-optimizer\n    --overlap-grad-reduce\n    --overlap-param-gather\n");
+    if (degrees->shares_weights)
+        text_add(export->text, "    --use-megatron-fsdp\n    --data-parallel-sharding-strategy optim_grads_params\n");
+}
+
 static bool write(struct export *export, struct error *error)
 {
     (void)error;
@@ -99,9 +117,11 @@ static bool write(struct export *export, struct error *error)
     write_layout(export);
     if (export->plan->chunks > 1)
         write_group(export);
+    const uint64_t pipelines = export->degrees ? export->degrees->data : 1;
     if (samples > 0)
         text_add(export->text, "    --micro-batch-size %llu\n    --global-batch-size %llu\n",
-                 (unsigned long long)samples, (unsigned long long)(samples * export->plan->micro_batches));
+                 (unsigned long long)samples, (unsigned long long)(samples * export->plan->micro_batches * pipelines));
+    write_degrees(export);
     write_again(export);
     text_add(export->text, ")\n");
     return true;

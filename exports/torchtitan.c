@@ -129,6 +129,24 @@ static void write_batch(struct export *export)
              export->micro_batches);
 }
 
+static void write_degrees(struct export *export)
+{
+    const struct export_degrees *degrees = export->degrees;
+    if (!degrees)
+        return;
+    const bool is_whole = !degrees->shares_optimizer && !degrees->shares_weights;
+    text_add(export->text, "config.parallelism.tensor_parallel_degree = %u\n", degrees->tensor);
+    text_add(export->text, "config.parallelism.context_parallel_degree = %u\n", degrees->context);
+    text_add(export->text, "config.parallelism.expert_parallel_degree = %u\n", degrees->expert);
+    text_add(export->text, "config.parallelism.data_parallel_%s_degree = %u\n", is_whole ? "replicate" : "shard",
+             degrees->data);
+    if (is_whole)
+        text_add(export->text, "config.parallelism.data_parallel_shard_degree = 1\n");
+    if (degrees->shares_optimizer)
+        text_add(export->text, "config.parallelism.fsdp_reshard_after_forward = \"never\"\n");
+    text_add(export->text, "config.training.seq_len = %llu\n", (unsigned long long)degrees->sequence);
+}
+
 static bool write(struct export *export, struct error *error)
 {
     const char *name = export->schedule;
@@ -140,10 +158,14 @@ static bool write(struct export *export, struct error *error)
                    " writes of this plan.",
                    export->plan->schedule);
     say_modules(export);
+    if (export->degrees && export->degrees->shares_optimizer)
+        export_say(export, "torchtitan shares weights and gradients with the optimizer's states: it takes less memory"
+                           " than is planned.");
     export_heading(export, "#");
     text_add(export->text, "config.parallelism.pipeline_parallel_degree = %u\n", export->ranks);
     if (export->pipelines > 1)
         text_add(export->text, "config.parallelism.data_parallel_replicate_degree = %u\n", export->pipelines);
+    write_degrees(export);
     text_add(export->text, "config.parallelism.pipeline_parallel_schedule = \"%s\"\n", name);
     if (!export->schedule)
         text_add(export->text, "config.parallelism.pipeline_parallel_schedule_csv = \"schedule.csv\"\n");

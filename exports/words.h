@@ -27,6 +27,7 @@ struct export {
     const struct export_format *format;
     const struct plan *plan;
     const struct profile *profile;  // or NULL
+    const struct export_degrees *degrees;  // or NULL
     struct outline outline;
     uint32_t stages;
     uint32_t *cuts;          // stage s has units [cuts[s], cuts[s + 1])

@@ -89,8 +89,9 @@ def read_options(command, lines):
 
 def read_command(weir, name, about):
     command = Command(name, about)
-    lines = ask(weir, *name.split(), '--help').splitlines()
-    while found := re.match(r'(?:Usage|  or): +weir ' + name + r' ?(.*)$', lines[0]):
+    words = [word + '=FILE' if word.startswith('--') else word for word in name.split()]
+    lines = ask(weir, *words, '--help').splitlines()
+    while found := re.match(r'(?:Usage|  or): +weir ' + name.split(' --')[0] + r' ?(.*)$', lines[0]):
         command.usages.append(found[1])
         lines.pop(0)
     end = lines.index('')
@@ -103,10 +104,11 @@ def read_command(weir, name, about):
 
 
 def read_commands(weir):
-    """All commands by name, in the order of `weir --help`; `schedule search` is one."""
+    """All commands by name, in the order of `weir --help`; `schedule search` is one, and `sweep --config`."""
     found = re.findall(r'^  ([a-z]+) +(\S.*)$', ask(weir, '--help'), re.MULTILINE)
     commands = {name: read_command(weir, name, about) for name, about in found}
     commands['schedule search'] = read_command(weir, 'schedule search', 'search for the best order for given costs')
+    commands['sweep --config'] = read_command(weir, 'sweep --config', 'from a configuration and devices to a plan')
     return commands
 
 

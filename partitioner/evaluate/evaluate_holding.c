@@ -82,10 +82,25 @@ uint64_t evaluate_weights(const struct scope *scope, uint32_t layer)
     return sum;
 }
 
+// Of whose bytes this device keeps the optimizer's state; optimizers of whole tensors, or blocks, keep all.
+static uint64_t kept_of(const struct scope *scope, uint32_t layer)
+{
+    const struct profile_layer *of = &scope->profile->layers[layer];
+    switch (scope->plan->holding.optimizer) {
+    case OPTIMIZER_LARS:
+    case OPTIMIZER_LAMB:
+    case OPTIMIZER_ADAFACTOR:
+    case OPTIMIZER_ADAM_8BIT:
+        return of->parameter_bytes;
+    default:
+        return of->parameter_bytes - of->states_elsewhere_bytes;
+    }
+}
+
 static uint64_t parameters_of(const struct scope *scope, uint32_t layer)
 {
     const char *type = scope->profile->dtype;
-    const uint64_t bytes = scope->profile->layers[layer].parameter_bytes;
+    const uint64_t bytes = kept_of(scope, layer);
     return strstr(type, "64") ? bytes / 8 : strstr(type, "32") ? bytes / 4 : strstr(type, "8") ? bytes : bytes / 2;
 }
 
@@ -101,7 +116,7 @@ static uint64_t adafactor_of(const struct profile_layer *layer)
 
 static uint64_t state_of(const struct scope *scope, uint32_t layer)
 {
-    const uint64_t weights = weights_of(scope, layer), parameters = parameters_of(scope, layer);
+    const uint64_t weights = round_to_256(kept_of(scope, layer)), parameters = parameters_of(scope, layer);
     switch (scope->plan->holding.optimizer) {
     case OPTIMIZER_SGD:
         return 0;

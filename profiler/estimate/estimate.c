@@ -221,13 +221,9 @@ static void share_states(const struct estimate *estimate, const struct layer_est
     }
 }
 
-static bool set_layer(const struct estimate *estimate, enum layer_part part, const char *name,
-                      struct profile_layer *layer)
+void estimate_numbers(const struct estimate *estimate, enum layer_part part, struct profile_layer *layer)
 {
-    static const char *const kinds[] = { "embedding", "attention", "mlp", "experts", "head" };
     const struct layer_estimate *made = &estimate->parts[part];
-    layer->name = strdup(name);
-    layer->kind = strdup(kinds[part]);
     layer->forward_ns = whole_ns(&made->phases[ESTIMATE_F]);
     layer->backward_input_ns = whole_ns(&made->phases[ESTIMATE_I]);
     layer->backward_weight_ns = whole_ns(&made->phases[ESTIMATE_W]);
@@ -241,6 +237,15 @@ static bool set_layer(const struct estimate *estimate, enum layer_part part, con
     layer->backward_workspace_bytes = made->backward_workspace_bytes;
     layer->flops = made->flops;
     share_states(estimate, made, layer);
+}
+
+static bool set_layer(const struct estimate *estimate, enum layer_part part, const char *name,
+                      struct profile_layer *layer)
+{
+    static const char *const kinds[] = { "embedding", "attention", "mlp", "experts", "head" };
+    layer->name = strdup(name);
+    layer->kind = strdup(kinds[part]);
+    estimate_numbers(estimate, part, layer);
     return layer->name && layer->kind;
 }
 

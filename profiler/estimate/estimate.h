@@ -85,6 +85,9 @@ bool estimate_model(const struct transformer *model, const struct rated_device *
 // --shard leaves to the devices with the same parameters it counts this device's share, but for gradients, which are whole.
 struct profile *estimate_profile(const struct estimate *estimate, struct error *error);
 
+// The numbers of one kind of its layers, into a zeroed one.
+void estimate_numbers(const struct estimate *estimate, enum layer_part part, struct profile_layer *layer);
+
 // Where each layer's time goes, and what the whole keeps: a screen for people, and the document "weir.estimate".
 void estimate_print(const struct estimate *estimate, struct text *text);
 void estimate_write(const struct estimate *estimate, struct text *text);

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/test.h"
+#include "tests/document.h"
 
 // GPT-3 of 175 billion parameters, as Korthikanti et al. have it.
 static const char gpt3[] = "{\"model_type\": \"gpt2\", \"n_layer\": 96, \"n_embd\": 12288, \"n_head\": 96,"
@@ -164,6 +164,17 @@ static void what_is_shared_is_counted_once(void **state)
     }
 }
 
+static void the_page_shows_what_is_written(void **state)
+{
+    (void)state;
+    struct text text = { 0 };
+    struct estimate *made = estimate(gpt3, estimate_usual());
+    estimate_write(made, &text);
+    assert_shown_as_written("docs/formats/estimate.md", text.data);
+    text_clear(&text);
+    free(made);
+}
+
 static void refuses(const char *config, struct estimate_request request, const char *sentence)
 {
     struct error error = { 0 };
@@ -199,6 +210,7 @@ int main(void)
         cmocka_unit_test(shares_of_all_devices_are_the_whole),
         cmocka_unit_test(more_devices_take_less_each_and_talk_more),
         cmocka_unit_test(what_is_shared_is_counted_once),
+        cmocka_unit_test(the_page_shows_what_is_written),
         cmocka_unit_test(the_profile_is_one_that_others_read),
         cmocka_unit_test(what_does_not_divide_is_refused),
     };

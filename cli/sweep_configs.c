@@ -1,0 +1,339 @@
+// weir sweep --config CONFIG: a plan for every way to share a model's configuration out over devices.
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/command.h"
+#include "cli/estimate_options.h"
+#include "cli/options.h"
+#include "common/json.h"
+#include "common/number.h"
+#include "common/progress.h"
+#include "exports/export.h"
+#include "partitioner/sweep/config_sweep.h"
+
+enum {
+    KEY_CONFIG = KEY_OWN,
+    KEY_ON_DEVICE, KEY_COUNT, KEY_GLOBAL_BATCH, KEY_TENSOR, KEY_CONTEXT, KEY_EXPERT, KEY_MICRO_BATCH, KEY_SHARD,
+    KEY_SCHEDULES, KEY_OPTIMIZER, KEY_BUDGET, KEY_DEADLINE, KEY_JOBS, KEY_CSV, KEY_PLAN, KEY_PROFILE, KEY_MEGATRON,
+    KEY_TORCHTITAN,
+};
+
+enum { MOST_DEVICES = 1 << 16, MOST_DEGREE = 4096, MOST_NUMBERS = 64, MOST_SCHEDULES = 32 };
+
+struct numbers {
+    uint32_t at[MOST_NUMBERS];
+    size_t count;
+};
+
+struct given {
+    const char *config, *device, *plan, *profile, *megatron, *torchtitan;
+    uint64_t devices, global_batch, budget, jobs, deadline_ns;
+    struct numbers tensor, context, expert, ranks, chunks, micro_batch;
+    char *names;  // of --schedules, taken apart
+    const char *schedules[MOST_SCHEDULES];
+    size_t schedule_count;
+    enum estimate_shard shard;
+    bool has_shard, csv;
+    enum optimizer_kind optimizer;
+    struct estimate_request how;
+    struct shared_options shared;
+};
+
+static const struct argp_option options[] = {
+    { "config", KEY_CONFIG, "FILE", 0, "The config.json of a Hugging Face model", 0 },
+    { "device", KEY_ON_DEVICE, "D", 0, "A built-in device (weir estimate --list), or the file of one", 0 },
+    { "devices", KEY_COUNT, "N", 0, "How many of it there are", 0 },
+    { "global-batch", KEY_GLOBAL_BATCH, "N", 0, "Sequences per iteration", 0 },
+    { "tensor", KEY_TENSOR, "LIST", 0, "Devices that share each layer's matrices (1,2,.. in a node)", 0 },
+    { "context", KEY_CONTEXT, "LIST", 0, "Devices that share each sequence (1,2,.. of 8192 tokens)", 0 },
+    { "expert", KEY_EXPERT, "LIST", 0, "Devices that share the experts (1,2,.. up to one for each)", 0 },
+    { "ranks", KEY_RANKS, "LIST", 0, "Ranks of a pipeline (all that divide the devices)", 0 },
+    { "chunks", KEY_CHUNKS, "LIST", 0, "Stages per rank, interleaved (2,4,8)", 0 },
+    { "micro-batch", KEY_MICRO_BATCH, "LIST", 0, "Sequences in a micro-batch (1,2,4,8,16)", 0 },
+    { "shard", KEY_SHARD, "WHAT", 0, "What data parallel holds once (all: none, optimizer, weights)", 0 },
+    { "schedules", KEY_SCHEDULES, "LIST", 0, "1f1b,interleaved,zb-h1,zb-v", 0 },
+    { "optimizer", KEY_OPTIMIZER, "NAME", 0, "adamw-master (the usual), adam8bit, ...", 0 },
+    OPTION_MEMORY,
+    { "budget", KEY_BUDGET, "N", 0, "Units of work for each of the best plans (200000)", 0 },
+    { "deadline", KEY_DEADLINE, "TIME", 0, "Time for all of it, such as 10s; what is tried then varies", 0 },
+    { "jobs", KEY_JOBS, "N", 0, "Threads (one per core); the result is the same", 0 },
+    { "plan", KEY_PLAN, "FILE", 0, "Where the best plan goes", 0 },
+    { "profile", KEY_PROFILE, "FILE", 0, "Where its estimated profile goes", 0 },
+    { "megatron", KEY_MEGATRON, "FILE", 0, "Where it goes as Megatron-Core's arguments", 0 },
+    { "torchtitan", KEY_TORCHTITAN, "FILE", 0, "Where it goes as torchtitan's configuration", 0 },
+    OPTION_JSON,
+    { "csv", KEY_CSV, 0, 0, "Print a line per row for other programs", 0 },
+    OPTION_OUTPUT,
+    { 0 },
+};
+
+static error_t take_numbers(const char *argument, const char *name, struct numbers *numbers, struct argp_state *state)
+{
+    numbers->count = option_counts(argument, name, 1, MOST_DEGREE, numbers->at, MOST_NUMBERS, state);
+    return 0;
+}
+
+static void take_deadline(const char *argument, struct given *given, struct argp_state *state)
+{
+    struct error error = { 0 };
+    if (!time_parse(argument, &given->deadline_ns, &error))
+        argp_error(state, "--deadline: %s", error.text);
+    if (given->deadline_ns == 0)
+        argp_error(state, "--deadline: a sweep needs more time than %s", argument);
+}
+
+static void take_schedules(const char *argument, struct given *given, struct argp_state *state)
+{
+    free(given->names);
+    given->names = strdup(argument);
+    given->schedule_count = 0;
+    if (!given->names)
+        argp_failure(state, ERROR_MACHINE, 0, "no memory for --schedules");
+    for (char *rest = given->names, *name; (name = strsep(&rest, ","));) {
+        if (given->schedule_count == MOST_SCHEDULES)
+            argp_error(state, "--schedules: takes up to %d names", MOST_SCHEDULES);
+        given->schedules[given->schedule_count++] = name;
+    }
+}
+
+static error_t take_list(int key, char *argument, struct given *given, struct argp_state *state)
+{
+    switch (key) {
+    case KEY_TENSOR:
+        return take_numbers(argument, "--tensor", &given->tensor, state);
+    case KEY_CONTEXT:
+        return take_numbers(argument, "--context", &given->context, state);
+    case KEY_EXPERT:
+        return take_numbers(argument, "--expert", &given->expert, state);
+    case KEY_RANKS:
+        return take_numbers(argument, "--ranks", &given->ranks, state);
+    case KEY_CHUNKS:
+        return take_numbers(argument, "--chunks", &given->chunks, state);
+    case KEY_MICRO_BATCH:
+        return take_numbers(argument, "--micro-batch", &given->micro_batch, state);
+    case KEY_SCHEDULES:
+        take_schedules(argument, given, state);
+        return 0;
+    default:
+        return shared_option(key, argument, &given->shared, state);
+    }
+}
+
+static error_t take_file(int key, char *argument, struct given *given, struct argp_state *state)
+{
+    switch (key) {
+    case KEY_CONFIG:
+        given->config = argument;
+        return 0;
+    case KEY_ON_DEVICE:
+        given->device = argument;
+        return 0;
+    case KEY_PLAN:
+        given->plan = argument;
+        return 0;
+    case KEY_PROFILE:
+        given->profile = argument;
+        return 0;
+    case KEY_MEGATRON:
+        given->megatron = argument;
+        return 0;
+    case KEY_TORCHTITAN:
+        given->torchtitan = argument;
+        return 0;
+    default:
+        return take_list(key, argument, given, state);
+    }
+}
+
+static error_t take(int key, char *argument, struct argp_state *state)
+{
+    struct given *given = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &given->how;
+        return 0;
+    case KEY_COUNT:
+        given->devices = option_count(argument, "--devices", 1, MOST_DEVICES, state);
+        return 0;
+    case KEY_GLOBAL_BATCH:
+        given->global_batch = option_count(argument, "--global-batch", 1, JSON_MAX, state);
+        return 0;
+    case KEY_SHARD:
+        given->shard = option_name(argument, "--shard", estimate_shard_words, state);
+        given->has_shard = true;
+        return 0;
+    case KEY_OPTIMIZER:
+        given->optimizer = option_name(argument, "--optimizer", optimizer_names, state);
+        return 0;
+    case KEY_BUDGET:
+        given->budget = option_count(argument, "--budget", 1, JSON_MAX, state);
+        return 0;
+    case KEY_DEADLINE:
+        take_deadline(argument, given, state);
+        return 0;
+    case KEY_JOBS:
+        given->jobs = option_count(argument, "--jobs", 1, 1024, state);
+        return 0;
+    case KEY_CSV:
+        given->csv = true;
+        return 0;
+    case ARGP_KEY_ARG:
+        argp_error(state, "%s: --config stands in place of a profile", argument);
+        return 0;
+    case ARGP_KEY_END:
+        if (!given->device || !given->devices || !given->global_batch)
+            argp_error(state, "--config needs --device, --devices and --global-batch");
+        if (given->csv && given->shared.json)
+            argp_error(state, "--csv or --json, not both");
+        return 0;
+    default:
+        return take_file(key, argument, given, state);
+    }
+}
+
+static const struct argp_child children[] = { { &estimate_argp, 0, "How layers are estimated:", 1 }, { 0 } };
+
+static const struct argp argp = {
+    .options = options,
+    .parser = take,
+    .children = children,
+    .doc = "Plans every way to share a model out over devices that are not here: tensor, context, expert, pipeline and data"
+           " parallel, what is held once, micro-batches, schedules. Layers are estimated (docs/estimate.md), and what"
+           " cannot be the best by its bounds is not planned. Ctrl-C ends it with the best so far."
+           "\vWith --megatron or --torchtitan only what these have by name is tried. Exit code 1: nothing fits.\n\nExamples:\n"
+           "  weir sweep --config config.json --device h100-sxm --devices 1024 \\\n"
+           "      --global-batch 1024 --megatron args.sh\n",
+};
+
+// --- files for the best -------------------------------------------------------
+
+static int export_best(const struct config_sweep *sweep, const struct profile *profile, const char *format,
+                       const char *path)
+{
+    const struct config_row *best = sweep->best;
+    const struct export_degrees degrees = {
+        .tensor = best->tensor, .context = best->context, .expert = best->expert, .data = best->data,
+        .shares_optimizer = best->shard == ESTIMATE_SHARD_OPTIMIZER || best->shard == ESTIMATE_SHARD_GRADIENTS,
+        .shares_weights = best->shard == ESTIMATE_SHARD_WEIGHTS, .sequence = sweep->request.how.sequence,
+    };
+    const struct export_request request = { .plan = best->plan, .profile = profile, .degrees = &degrees };
+    struct error error = { 0 };
+    struct text text = { 0 }, said = { 0 };
+    const bool good = plan_export(export_find(format, &error), &request, &text, &said, &error);
+    text_clear(&said);  // it stands in the file, too
+    if (good)
+        return command_write(&text, path, 0);
+    text_clear(&text);
+    error_at(&error, "%s", path);
+    return command_fail(&error);
+}
+
+static int write_best(const struct given *given, const struct config_sweep *sweep)
+{
+    struct error error = { 0 };
+    struct text text = { 0 };
+    int code = 0;
+    if (!sweep->best)
+        return 0;
+    struct profile *profile = config_profile(&sweep->request, sweep->best, &error);
+    if (!profile)
+        return command_fail(&error);
+    if (given->profile) {
+        profile_write(profile, &text);
+        code = command_write(&text, given->profile, 0);
+    }
+    if (given->plan && code == 0) {
+        plan_write(sweep->best->plan, &text);
+        code = command_write(&text, given->plan, 0);
+    }
+    if (given->megatron && code == 0)
+        code = export_best(sweep, profile, "megatron", given->megatron);
+    if (given->torchtitan && code == 0)
+        code = export_best(sweep, profile, "torchtitan", given->torchtitan);
+    profile_free(profile);
+    return code;
+}
+
+// --- all of it ----------------------------------------------------------------
+
+static void show(void *self, size_t settled, size_t all)
+{
+    progress_show(self, "%zu of %zu configurations", settled, all);
+}
+
+static struct sweep_list list(const struct numbers *numbers)
+{
+    return (struct sweep_list){ numbers->at, numbers->count };
+}
+
+static int print(const struct given *given, const struct config_sweep *sweep)
+{
+    const int code = sweep->best || sweep->stopped[0] ? 0 : ERROR_ANSWER, failed = write_best(given, sweep);
+    struct text text = { 0 };
+    if (failed)
+        return failed;
+    if (given->shared.json)
+        config_write(sweep, &text);
+    else if (given->csv)
+        config_write_csv(sweep, &text);
+    else
+        config_print(sweep, &text);
+    return (given->shared.json || given->csv ? command_write : command_print)(&text, given->shared.output, code);
+}
+
+static struct config_request request_of(const struct given *given)
+{
+    static const char *const exported[] = { "1f1b", "interleaved", "zb-v" };  // Megatron-Core has the first two
+    struct config_request request = {
+        .how = given->how,
+        .devices = (uint32_t)given->devices,
+        .global_batch = given->global_batch,
+        .tensor = list(&given->tensor),
+        .context = list(&given->context),
+        .expert = list(&given->expert),
+        .ranks = list(&given->ranks),
+        .chunks = list(&given->chunks),
+        .micro_batches = list(&given->micro_batch),
+        .shards = { &given->shard, given->has_shard ? 1 : 0 },
+        .schedules = given->schedules,
+        .schedule_count = given->schedule_count,
+        .holding.optimizer = given->optimizer,
+        .memory_bytes = given->shared.memory_bytes,
+        .budget = given->budget,
+        .deadline_ns = given->deadline_ns,
+        .threads = (unsigned)given->jobs,
+        .interrupted = command_interrupted(),
+        .progress = show,
+    };
+    if (!given->schedule_count && (given->megatron || given->torchtitan)) {
+        request.schedules = exported;
+        request.schedule_count = given->megatron ? 2 : 3;
+    }
+    return request;
+}
+
+int command_run_configs(int count, char **arguments)
+{
+    struct given given = { .how = estimate_usual(), .optimizer = OPTIMIZER_ADAMW_MASTER };
+    command_parse(&argp, count, arguments, &given);
+    struct error error = { 0 };
+    struct transformer model;
+    struct rated_device device;
+    struct progress progress = { 0 };
+    struct config_sweep *sweep = NULL;
+    if (transformer_load(given.config, &model, &error) && rated_device_load(given.device, &device, &error)) {
+        struct config_request request = request_of(&given);
+        request.model = &model;
+        request.device = &device;
+        request.self = &progress;
+        sweep = config_sweep_run(&request, &error);
+        progress_end(&progress);
+        if (!sweep)
+            error_at(&error, "%s", given.config);
+    }
+    const int code = sweep ? print(&given, sweep) : command_fail(&error);
+    config_sweep_free(sweep);
+    free(given.names);
+    return code;
+}

@@ -1,0 +1,398 @@
+// Which ways there are to share a model out, and what each can take at least.
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/array.h"
+#include "common/number.h"
+#include "partitioner/sweep/config_sweep.h"
+#include "schedules/generators/generate.h"
+
+enum { MOST_ROWS = 2000000, MOST_MICRO_BATCHES = 1 << 14, MOST_CHOICES = 64, LEAST_TOKENS = 8192 };
+
+struct space {
+    struct config_sweep *sweep;
+    const struct config_request *request;
+    size_t capacity;
+    const struct generator *schedules[MOST_CHOICES];
+    size_t schedule_count;
+    uint64_t memory_bytes;
+    struct estimate *estimate;  // of the degrees at hand
+    double *units;              // F + B of what cannot be cut, in order: embedding, blocks, head
+    double *forwards;           // F of them
+    size_t unit_count;
+    struct error *error;
+};
+
+// A list of what is given, or of the powers of two up to the most.
+struct choices {
+    uint32_t at[MOST_CHOICES];
+    size_t count;
+};
+
+static struct choices powers(uint64_t most)
+{
+    struct choices made = { .count = 0 };
+    for (uint64_t n = 1; n <= most && n <= UINT32_MAX && made.count < MOST_CHOICES; n *= 2)
+        made.at[made.count++] = (uint32_t)n;
+    return made;
+}
+
+static struct choices or_powers(struct sweep_list given, uint64_t most)
+{
+    struct choices made = { .count = given.count < MOST_CHOICES ? given.count : MOST_CHOICES };
+    if (!given.count)
+        return powers(most);
+    memcpy(made.at, given.at, made.count * sizeof made.at[0]);
+    return made;
+}
+
+// --- bounds ---------------------------------------------------------------------------------------------------
+
+// Whether so many ranks can share the units out so that the s-th, which begins behind the first passes of those in
+// front, `hop` each, is through with m passes by `end`. The more the first ones take the better: a unit costs a later
+// rank m times what it costs those behind it to wait for it.
+static bool can_end_by(const struct space *space, uint32_t ranks, double m, const double *waited, double hop,
+                       double end)
+{
+    double before = 0;
+    size_t next = 0;
+    for (uint32_t s = 0; s < ranks && next < space->unit_count; s++) {
+        const double room = (end - before) / m;
+        double own = 0, passes = 0;
+        while (next < space->unit_count && own + space->units[next] <= room) {
+            own += space->units[next];
+            passes += waited[next++];
+        }
+        before += passes + hop;
+    }
+    return next == space->unit_count;
+}
+
+static double least_end(const struct space *space, uint32_t ranks, double m, const double *waited, double hop)
+{
+    double low = 0, high = 0;
+    for (size_t i = 0; i < space->unit_count; i++)
+        high += space->units[i];
+    low = high * m / ranks;
+    high = high * (m + 1) + hop * ranks;
+    for (int i = 0; i < 30 && high - low > 1e-6 * high; i++) {
+        const double middle = (low + high) / 2;
+        if (can_end_by(space, ranks, m, waited, hop, middle))
+            high = middle;
+        else
+            low = middle;
+    }
+    return low;
+}
+
+static double sum_of(const double *numbers, size_t count)
+{
+    double sum = 0;
+    for (size_t i = 0; i < count; i++)
+        sum += numbers[i];
+    return sum;
+}
+
+static bool is_fused(const char *schedule)
+{
+    return strcmp(schedule, "1f1b") == 0 || strcmp(schedule, "gpipe") == 0;
+}
+
+static double message_ns(const struct space *space, const struct config_row *row)
+{
+    const struct rated_level *level = config_pipeline_level(space->request, row);
+    const double rate = (double)level->bytes_per_second * (double)level->permille / 1000;
+    const enum layer_part part = PART_ATTENTION;
+    return (double)level->latency_ns + (double)space->estimate->parts[part].output_bytes / rate * 1e9;
+}
+
+// No order of the schedule ends sooner: by the work of a rank, and by what must have passed before it can begin. With
+// several stages on a rank, or two copies of the weights, by the work of ranks in the mean.
+static double least_ns(const struct space *space, const struct config_row *row)
+{
+    const double m = row->micro_batches, work = sum_of(space->units, space->unit_count);
+    if (row->ranks == 1 || row->chunks > 1)
+        return work * m / row->ranks;
+    const double hop = message_ns(space, row);
+    if (is_fused(row->schedule))
+        return least_end(space, row->ranks, m, space->units, 2 * hop);
+    if (strcmp(row->schedule, "zb-h1") == 0 || strcmp(row->schedule, "zb-h2") == 0)
+        return least_end(space, row->ranks, m, space->forwards, hop);
+    return work * m / row->ranks;
+}
+
+// What the schedule's formula promises of even stages.
+static double promised_ns(const struct space *space, const struct config_row *row)
+{
+    const double m = row->micro_batches, p = row->ranks, stage = sum_of(space->units, space->unit_count) / p;
+    const double forward = sum_of(space->forwards, space->unit_count) / p;
+    if (row->ranks == 1)
+        return m * stage;
+    if (is_fused(row->schedule))
+        return (m + p - 1) * stage;
+    if (strncmp(row->schedule, "zb-", 3) == 0)
+        return m * stage + (row->chunks > 1 ? forward : (p - 1) * forward);
+    return m * stage + (p - 1) * stage / row->chunks;
+}
+
+// --- rows -----------------------------------------------------------------------------------------------------
+
+// What is between iterations and not hidden behind the last backward and the next first forward of a rank.
+static double between_ns(const struct space *space, const struct config_row *row)
+{
+    const struct estimate *estimate = space->estimate;
+    const double stage = sum_of(space->units, space->unit_count) / row->ranks;
+    const double reduce = estimate->reduce_ns / row->ranks;
+    return fmax(0.1 * reduce, reduce - stage) + estimate->update_ns / row->ranks;
+}
+
+static bool add_row(struct space *space, const struct config_row *made)
+{
+    struct config_sweep *sweep = space->sweep;
+    if (sweep->count == MOST_ROWS)
+        return error_set(space->error, "more than %d configurations; say which degrees, schedules or micro-batches",
+                         MOST_ROWS);
+    if (!array_reserve(&sweep->rows, &space->capacity, sweep->count + 1, sizeof sweep->rows[0]))
+        return error_no_memory(space->error, "a sweep");
+    struct config_row *row = &sweep->rows[sweep->count++];
+    *row = *made;
+    const double between = between_ns(space, row), least = least_ns(space, row);
+    row->work_ns = sum_of(space->units, space->unit_count) * row->micro_batches / row->ranks;
+    row->between_ns = (uint64_t)between;
+    row->bound_ns = row->between_ns + (uint64_t)(least * (1 - 1e-6));
+    row->expected_ns = row->between_ns + (uint64_t)fmax(least, promised_ns(space, row));
+    return true;
+}
+
+// Megatron's interleaving takes as many micro-batches as ranks, or a multiple.
+static bool takes(const struct space *space, const struct config_row *row)
+{
+    const uint64_t stages = (uint64_t)row->ranks * row->chunks;
+    if (stages > space->request->model->layers + 2 || row->micro_batches < row->ranks)
+        return false;
+    return row->chunks == 1 || strcmp(row->schedule, "interleaved") != 0 || row->micro_batches % row->ranks == 0;
+}
+
+// Interleaving takes any number of stages per rank; others have their own.
+static bool add_schedule(struct space *space, const struct generator *generator, struct config_row row)
+{
+    static const uint32_t usual[] = { 2, 4, 8 };
+    const uint32_t own[] = { generator->usual_chunks };
+    const struct sweep_list asked = space->request->chunks;
+    const bool is_open = strcmp(generator->name, "interleaved") == 0;
+    const struct sweep_list chunks = !is_open ? (struct sweep_list){ own, 1 }
+        : asked.count ? asked : (struct sweep_list){ usual, 3 };
+    snprintf(row.schedule, sizeof row.schedule, "%s", generator->name);
+    for (size_t c = 0; c < chunks.count; c++) {
+        row.chunks = chunks.at[c];
+        if (takes(space, &row) && !add_row(space, &row))
+            return false;
+    }
+    return true;
+}
+
+// One rank has one order.
+static bool add_schedules(struct space *space, struct config_row row)
+{
+    if (row.ranks == 1) {
+        snprintf(row.schedule, sizeof row.schedule, "1f1b");
+        row.chunks = 1;
+        return add_row(space, &row);
+    }
+    for (size_t i = 0; i < space->schedule_count; i++)
+        if (!add_schedule(space, space->schedules[i], row))
+            return false;
+    return true;
+}
+
+// --- each way to share out ----------------------------------------------------------------------------------
+
+static void fill_units(struct space *space)
+{
+    const struct estimate *estimate = space->estimate;
+    double f[LAYER_PARTS], all[LAYER_PARTS];
+    for (int i = 0; i < LAYER_PARTS; i++) {
+        const struct phase_estimate *phases = estimate->parts[i].phases;
+        f[i] = phase_estimate_ns(&phases[ESTIMATE_F]);
+        all[i] = f[i] + phase_estimate_ns(&phases[ESTIMATE_I]) + phase_estimate_ns(&phases[ESTIMATE_W]);
+    }
+    size_t count = 0;
+    space->units[count] = all[PART_EMBEDDING];
+    space->forwards[count++] = f[PART_EMBEDDING];
+    for (uint64_t i = 0; i < space->request->model->layers; i++) {
+        const enum layer_part rest = transformer_has_experts(space->request->model, i) ? PART_EXPERTS : PART_MLP;
+        space->units[count] = all[PART_ATTENTION] + all[rest];
+        space->forwards[count++] = f[PART_ATTENTION] + f[rest];
+    }
+    space->units[count] = all[PART_HEAD];
+    space->forwards[count] = f[PART_HEAD];
+}
+
+// Weights, gradients and states of all layers, which the ranks share: whether they have room for them at all.
+static bool may_fit(const struct space *space, uint32_t ranks)
+{
+    struct profile_layer layers[LAYER_PARTS] = { 0 };
+    struct profile mini = { .dtype = (char *)space->estimate->request.dtype, .layers = layers,
+                            .layer_count = LAYER_PARTS };
+    const struct holding *holding = &space->request->holding;
+    uint64_t bytes = 0;
+    for (int i = 0; i < LAYER_PARTS; i++) {
+        estimate_numbers(space->estimate, (enum layer_part)i, &layers[i]);
+        const uint64_t weights = round_to_256(layers[i].parameter_bytes);
+        const uint64_t each = add_clamped(add_clamped(weights, holding_gradient_bytes(holding, weights)),
+                                          holding_state_bytes(holding, &mini, (uint32_t)i));
+        bytes = add_clamped(bytes, multiply_clamped(space->estimate->counts[i], each));
+    }
+    return bytes / ranks <= space->memory_bytes;
+}
+
+static bool estimate_row(struct space *space, const struct config_row *row, struct error *why)
+{
+    struct estimate_request how = space->request->how;
+    how.tensor = row->tensor;
+    how.context = row->context;
+    how.expert = row->expert;
+    how.data = row->data;
+    how.micro_batch = row->micro_batch;
+    how.shard = row->shard;
+    how.sequence_parallel |= row->tensor > 1;
+    how.whole_blocks = true;
+    return estimate_model(space->request->model, space->request->device, &how, space->estimate, why);
+}
+
+// The shards that say something: with nobody to share with there is one way, and weights that are gathered for every
+// micro-batch stand with a pipeline only where that is asked for.
+static bool is_of_use(const struct space *space, const struct config_row *row)
+{
+    if (row->shard == ESTIMATE_SHARD_NONE)
+        return true;
+    if (row->context * row->data == 1)
+        return false;
+    return row->shard != ESTIMATE_SHARD_WEIGHTS || row->ranks == 1 || space->request->shards.count > 0;
+}
+
+static bool add_shards(struct space *space, struct config_row row)
+{
+    static const enum estimate_shard usual[] = {
+        ESTIMATE_SHARD_NONE, ESTIMATE_SHARD_OPTIMIZER, ESTIMATE_SHARD_WEIGHTS,
+    };
+    const struct config_shards given = space->request->shards;
+    const struct config_shards shards = given.count ? given : (struct config_shards){ usual, 3 };
+    for (size_t i = 0; i < shards.count; i++) {
+        struct error why = { 0 };
+        row.shard = shards.at[i];
+        if (!is_of_use(space, &row))
+            continue;
+        if (!estimate_row(space, &row, &why)) {
+            space->sweep->refused_degrees++;
+            continue;
+        }
+        fill_units(space);
+        row.outcome = may_fit(space, row.ranks) ? CONFIG_NOT_TRIED : CONFIG_DOES_NOT_FIT;
+        if (!add_schedules(space, row))
+            return false;
+    }
+    return true;
+}
+
+static bool add_micro_batches(struct space *space, struct config_row row)
+{
+    const struct choices sizes = or_powers(space->request->micro_batches, 16);
+    for (size_t b = 0; b < sizes.count; b++) {
+        const uint64_t step = (uint64_t)row.data * sizes.at[b];
+        if (space->request->global_batch % step != 0 || space->request->global_batch / step > MOST_MICRO_BATCHES)
+            continue;
+        row.micro_batch = sizes.at[b];
+        row.micro_batches = (uint32_t)(space->request->global_batch / step);
+        if (!add_shards(space, row))
+            return false;
+    }
+    return true;
+}
+
+static bool add_pipelines(struct space *space, struct config_row row)
+{
+    const uint32_t rest = space->request->devices / (row.tensor * row.context);
+    const struct sweep_list asked = space->request->ranks;
+    for (uint32_t p = 1; p <= rest && p <= space->request->model->layers + 2; p++) {
+        bool is_asked = asked.count == 0;
+        for (size_t i = 0; i < asked.count; i++)
+            is_asked |= asked.at[i] == p;
+        row.ranks = p;
+        row.data = rest / p;
+        if (is_asked && rest % p == 0 && !add_micro_batches(space, row))
+            return false;
+    }
+    return true;
+}
+
+static uint64_t most_context(const struct space *space)
+{
+    const uint64_t sequence = space->request->how.sequence;
+    return sequence / LEAST_TOKENS > 1 ? sequence / LEAST_TOKENS : 1;
+}
+
+static bool add_degrees(struct space *space)
+{
+    const struct config_request *request = space->request;
+    const struct choices tensor = or_powers(request->tensor, request->device->levels[0].size);
+    const struct choices context = or_powers(request->context, most_context(space));
+    const struct choices expert = or_powers(request->expert, request->model->experts ? request->model->experts : 1);
+    for (size_t t = 0; t < tensor.count; t++)
+        for (size_t c = 0; c < context.count; c++)
+            for (size_t e = 0; e < expert.count; e++) {
+                const struct config_row row = { .tensor = tensor.at[t], .context = context.at[c],
+                                                .expert = expert.at[e] };
+                if (request->devices % ((uint64_t)row.tensor * row.context) == 0 && !add_pipelines(space, row))
+                    return false;
+            }
+    return true;
+}
+
+// Of a model that is on one device: what no sharing out changes.
+static bool count_flops(struct space *space)
+{
+    const struct config_row alone = { .tensor = 1, .context = 1, .expert = 1, .data = 1, .micro_batch = 1 };
+    if (!estimate_row(space, &alone, space->error))
+        return false;
+    double flops = 0;
+    for (int i = 0; i < LAYER_PARTS; i++)
+        flops += (double)space->estimate->counts[i] * (double)space->estimate->parts[i].flops;
+    space->sweep->model_flops = 3 * flops * (double)space->request->global_batch;
+    return true;
+}
+
+static bool find_schedules(struct space *space)
+{
+    static const char *const usual[] = { "1f1b", "interleaved", "zb-h1", "zb-v" };
+    const size_t given = space->request->schedule_count, count = given ? given : 4;
+    for (size_t i = 0; i < count && i < MOST_CHOICES; i++) {
+        const char *name = given ? space->request->schedules[i] : usual[i];
+        const struct generator *generator = generator_find(name, space->error);
+        if (!generator)
+            return false;
+        if (generator->weights != WEIGHTS_FLUSH || generator->is_inference)
+            return error_set(space->error, "%s does not flush: its iterations are not those of --global-batch", name);
+        space->schedules[space->schedule_count++] = generator;
+    }
+    return true;
+}
+
+bool config_list(struct config_sweep *sweep, struct error *error)
+{
+    const size_t units = sweep->request.model->layers + 2;
+    struct space space = { .sweep = sweep, .request = &sweep->request, .unit_count = units, .error = error,
+                           .memory_bytes = sweep->memory_bytes };
+    space.estimate = malloc(sizeof *space.estimate);
+    space.units = calloc(units, sizeof space.units[0]);
+    space.forwards = calloc(units, sizeof space.forwards[0]);
+    bool good = space.estimate && space.units && space.forwards;
+    good = good ? find_schedules(&space) && count_flops(&space) && add_degrees(&space)
+                : error_no_memory(error, "a sweep");
+    free(space.forwards);
+    free(space.units);
+    free(space.estimate);
+    return good;
+}

@@ -1,0 +1,412 @@
+#include "partitioner/sweep/config_sweep.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/number.h"
+#include "partitioner/plan_search.h"
+#include "profiler/cluster.h"
+
+const char *const config_outcome_names[] = {
+    "not tried", "planned", "not quicker", "bounded", "does not fit", "refused", NULL,
+};
+
+// Rows that are planned with the same best in mind, so that what comes out does not depend on the number of threads.
+enum { ROUND = 16 };
+
+double config_utilization(const struct config_sweep *sweep, uint64_t iteration_ns)
+{
+    const struct config_request *request = &sweep->request;
+    const char *dtype = request->how.products ? request->how.products : request->how.dtype;
+    const struct rated_product *product = rated_device_product(request->device, dtype);
+    const double peak = product ? (double)product->gigaflops * request->devices : 0;  // flops per ns
+    return peak > 0 ? sweep->model_flops / (double)iteration_ns / peak : 0;
+}
+
+double config_tokens_per_second(const struct config_sweep *sweep, uint64_t iteration_ns)
+{
+    const struct config_request *request = &sweep->request;
+    const double tokens = (double)request->global_batch * (double)request->how.sequence;
+    return tokens / ((double)iteration_ns / 1e9) / request->devices;
+}
+
+const struct rated_level *config_pipeline_level(const struct config_request *request, const struct config_row *row)
+{
+    const uint64_t apart = (uint64_t)row->tensor * row->context * row->data;
+    const struct rated_device *device = request->device;
+    uint64_t within = 1;
+    for (size_t i = 0; i + 1 < device->level_count; i++) {
+        within *= device->levels[i].size;
+        if (apart * row->ranks <= within)
+            return &device->levels[i];
+    }
+    return &device->levels[device->level_count - 1];
+}
+
+// --- a row ------------------------------------------------------------------------------------------------------
+
+struct profile *config_profile(const struct config_request *request, const struct config_row *row, struct error *error)
+{
+    struct estimate_request how = request->how;
+    how.tensor = row->tensor;
+    how.context = row->context;
+    how.expert = row->expert;
+    how.data = row->data;
+    how.micro_batch = row->micro_batch;
+    how.shard = row->shard;
+    how.sequence_parallel |= row->tensor > 1;
+    how.whole_blocks = true;
+    struct estimate *estimate = malloc(sizeof *estimate);
+    if (!estimate)
+        error_no_memory(error, "an estimate");
+    struct profile *profile = estimate && estimate_model(request->model, request->device, &how, estimate, error)
+                                  ? estimate_profile(estimate, error) : NULL;
+    free(estimate);
+    return profile;
+}
+
+static struct cluster *config_cluster(const struct config_sweep *sweep, const struct config_row *row,
+                                      struct error *error)
+{
+    const struct rated_level *level = config_pipeline_level(&sweep->request, row);
+    const uint64_t rate = (uint64_t)((double)level->bytes_per_second * (double)level->permille / 1000);
+    return cluster_uniform(row->ranks, sweep->memory_bytes, level->latency_ns, rate, error);
+}
+
+static void raise_bound(struct config_row *row, uint64_t least_ns)
+{
+    const uint64_t least = least_ns == UINT64_MAX ? UINT64_MAX : add_clamped(least_ns, row->between_ns);
+    const uint64_t bound = least < row->iteration_ns ? least : row->iteration_ns;
+    row->lower_bound_ns = bound > row->lower_bound_ns ? bound : row->lower_bound_ns;
+}
+
+// What is proved of plans below a goal is not what a plan's own certificate says, which is of all that were tried.
+static bool note_plan(struct config_row *row, struct plan *plan, uint64_t least_ns, struct error *error)
+{
+    uint32_t rank;
+    if (row->outcome == CONFIG_PLANNED && add_clamped(plan->iteration_ns, row->between_ns) >= row->iteration_ns) {
+        plan_free(plan);
+        raise_bound(row, least_ns);
+        return true;
+    }
+    plan_free(row->plan);
+    row->outcome = CONFIG_PLANNED;
+    row->plan = plan;
+    row->iteration_ns = add_clamped(plan->iteration_ns, row->between_ns);
+    row->lower_bound_ns = row->lower_bound_ns > row->bound_ns ? row->lower_bound_ns : row->bound_ns;
+    raise_bound(row, least_ns);
+    row->bubble = plan->bubble.makespan;
+    row->peak_bytes = plan_peak_bytes(plan, &rank, error);
+    return error->kind == ERROR_NONE;
+}
+
+static void note_none(struct config_row *row, uint64_t least_ns, const struct search_shortage *shortage,
+                      const struct error *why)
+{
+    char bytes[NUMBER_SIZE];
+    if (row->outcome == CONFIG_PLANNED) {  // and nothing quicker now
+        raise_bound(row, least_ns);
+        return;
+    }
+    row->lower_bound_ns = row->bound_ns;
+    if (why->kind == ERROR_INPUT) {
+        row->outcome = CONFIG_REFUSED;
+        snprintf(row->reason, sizeof row->reason, "%.*s", (int)sizeof row->reason - 1, why->text);
+    } else if (least_ns == UINT64_MAX) {
+        row->outcome = CONFIG_DOES_NOT_FIT;
+        if (shortage->is_known)
+            snprintf(row->reason, sizeof row->reason, "rank %u lacks %s", shortage->rank,
+                     bytes_format(shortage->lacks_bytes, bytes));
+    } else {
+        const uint64_t least = add_clamped(least_ns, row->between_ns);
+        row->outcome = CONFIG_NOT_QUICKER;
+        row->lower_bound_ns = least > row->bound_ns ? least : row->bound_ns;
+    }
+}
+
+// What a round has in common.
+struct goal {
+    uint64_t below_ns;  // what an iteration has to be quicker than; UINT64_MAX: any will do
+    uint64_t budget;
+};
+
+// False only for a machine's trouble.
+static bool plan_row(const struct config_sweep *sweep, struct config_row *row, struct goal goal, struct error *error)
+{
+    const struct config_request *request = &sweep->request;
+    struct profile *profile = config_profile(request, row, error);
+    struct cluster *cluster = profile ? config_cluster(sweep, row, error) : NULL;
+    if (!cluster) {
+        profile_free(profile);
+        return false;
+    }
+    struct error why = { 0 };
+    struct search_shortage shortage = { 0 };
+    uint64_t least_ns = 0;
+    struct holding holding = request->holding;
+    holding.tied_apart = row->ranks > 1 && holding_can_tie_apart(profile, true);
+    const struct search_request search = {
+        .profile = profile, .cluster = cluster, .schedule = row->schedule, .ranks = row->ranks, .chunks = row->chunks,
+        .micro_batches = row->micro_batches, .holding = holding,
+        .wanted.below_ns = goal.below_ns == UINT64_MAX ? 0 : goal.below_ns - row->between_ns,
+        .limits.budget = goal.budget,
+        .limits.interrupted = request->interrupted,
+        .found = { .shortage = &shortage, .least_ns = &least_ns },
+    };
+    struct plan *plan = plan_search(&search, &why);
+    const bool is_interrupted = request->interrupted && *request->interrupted;
+    bool good = true;
+    if (plan)
+        good = note_plan(row, plan, least_ns, error);
+    else if (why.kind == ERROR_MACHINE && !is_interrupted)
+        good = error_set_kind(error, why.kind, "%s", why.text);
+    else if (!is_interrupted)
+        note_none(row, least_ns, &shortage, &why);
+    cluster_free(cluster);
+    profile_free(profile);
+    return good;
+}
+
+// --- a round of rows ----------------------------------------------------------------------------------------------
+
+struct round {
+    const struct config_sweep *sweep;
+    struct config_row *rows[ROUND];
+    size_t count;
+    struct goal goal;
+    atomic_size_t next;
+    struct error errors[ROUND];
+};
+
+static void *work(void *self)
+{
+    struct round *round = self;
+    for (size_t i; (i = atomic_fetch_add(&round->next, 1)) < round->count;)
+        plan_row(round->sweep, round->rows[i], round->goal, &round->errors[i]);
+    return NULL;
+}
+
+static bool run_round(struct round *round, unsigned threads, struct error *error)
+{
+    pthread_t others[ROUND];
+    unsigned started = 0;
+    while (started + 1 < threads && started + 1 < round->count
+           && pthread_create(&others[started], NULL, work, round) == 0)
+        started++;
+    work(round);
+    for (unsigned i = 0; i < started; i++)
+        pthread_join(others[i], NULL);
+    for (size_t i = 0; i < round->count && error->kind == ERROR_NONE; i++)
+        *error = round->errors[i];
+    return error->kind == ERROR_NONE;
+}
+
+// The plan of the best alone is kept.
+static void keep_best(struct config_sweep *sweep, struct round *round)
+{
+    for (size_t i = 0; i < round->count; i++) {
+        struct config_row *row = round->rows[i];
+        if (!row->plan || row == sweep->best)
+            continue;
+        if (!sweep->best || row->iteration_ns < sweep->best->iteration_ns) {
+            if (sweep->best) {
+                plan_free(sweep->best->plan);
+                sweep->best->plan = NULL;
+            }
+            sweep->best = row;
+        } else {
+            plan_free(row->plan);
+            row->plan = NULL;
+        }
+    }
+}
+
+// --- all of them ----------------------------------------------------------------------------------------------------
+
+static int by_promise(const void *a, const void *b)
+{
+    const struct config_row *x = a, *y = b;
+    if (x->expected_ns != y->expected_ns)
+        return x->expected_ns < y->expected_ns ? -1 : 1;
+    if (x->bound_ns != y->bound_ns)
+        return x->bound_ns < y->bound_ns ? -1 : 1;
+    const uint32_t left[] = { x->tensor, x->context, x->expert, x->ranks, x->micro_batch, x->shard, x->chunks };
+    const uint32_t right[] = { y->tensor, y->context, y->expert, y->ranks, y->micro_batch, y->shard, y->chunks };
+    for (size_t i = 0; i < sizeof left / sizeof left[0]; i++)
+        if (left[i] != right[i])
+            return left[i] < right[i] ? -1 : 1;
+    return strcmp(x->schedule, y->schedule);
+}
+
+static void take_row(struct config_sweep *sweep, struct round *round, struct config_row *row)
+{
+    if (row->outcome == CONFIG_DOES_NOT_FIT) {
+        row->lower_bound_ns = row->bound_ns;
+        snprintf(row->reason, sizeof row->reason, "weights, gradients and states alone are too much");
+    } else if (sweep->best && row->bound_ns >= sweep->best->iteration_ns) {
+        row->outcome = CONFIG_BOUNDED;
+        row->lower_bound_ns = row->bound_ns;
+    } else {
+        round->rows[round->count++] = row;
+    }
+}
+
+static bool must_stop(struct config_sweep *sweep, uint64_t since)
+{
+    const struct config_request *request = &sweep->request;
+    if (request->interrupted && *request->interrupted)
+        snprintf(sweep->stopped, sizeof sweep->stopped, "interrupted");
+    else if (request->deadline_ns && clock_now_ns() - since >= request->deadline_ns)
+        snprintf(sweep->stopped, sizeof sweep->stopped, "its time was over");
+    return sweep->stopped[0];
+}
+
+static uint64_t best_time(const struct config_sweep *sweep)
+{
+    return sweep->best ? sweep->best->iteration_ns : UINT64_MAX;
+}
+
+static uint64_t budget_of(const struct config_request *request)
+{
+    return request->budget ? request->budget : CONFIG_DEFAULT_BUDGET;
+}
+
+// The quickest of what was planned, once more with all the work that each may take.
+static bool run_best_again(struct config_sweep *sweep, unsigned threads, struct error *error)
+{
+    struct round round = { .sweep = sweep, .goal = { best_time(sweep), budget_of(&sweep->request) } };
+    for (size_t i = 0; i < sweep->count; i++) {
+        struct config_row *row = &sweep->rows[i];
+        if (row->outcome != CONFIG_PLANNED || row->lower_bound_ns >= row->iteration_ns)
+            continue;
+        size_t at = round.count < ROUND ? round.count++ : ROUND;
+        for (; at > 0 && round.rows[at - 1]->iteration_ns > row->iteration_ns; at--)
+            if (at < ROUND)
+                round.rows[at] = round.rows[at - 1];
+        if (at < ROUND)
+            round.rows[at] = row;
+    }
+    if (!run_round(&round, threads, error))
+        return false;
+    keep_best(sweep, &round);
+    return true;
+}
+
+static bool run_rows(struct config_sweep *sweep, uint64_t since, struct error *error)
+{
+    const struct config_request *request = &sweep->request;
+    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    const unsigned threads = request->threads ? request->threads : cores > 0 ? (unsigned)cores : 1;
+    const uint64_t most = budget_of(request);
+    for (size_t at = 0; at < sweep->count && !must_stop(sweep, since);) {
+        struct round round = { .sweep = sweep };
+        while (at < sweep->count && round.count < ROUND)
+            take_row(sweep, &round, &sweep->rows[at++]);
+        round.goal = (struct goal){ best_time(sweep), most < CONFIG_FIRST_BUDGET ? most : CONFIG_FIRST_BUDGET };
+        if (!run_round(&round, threads, error))
+            return false;
+        keep_best(sweep, &round);
+        if (request->progress)
+            request->progress(request->self, at, sweep->count);
+    }
+    return !sweep->best || must_stop(sweep, since) || run_best_again(sweep, threads, error);
+}
+
+// --- what came of it ------------------------------------------------------------------------------------------------
+
+// What most of the difference to the best is.
+static void explain(const struct config_sweep *sweep, struct config_row *row)
+{
+    const struct config_row *best = sweep->best;
+    const double whole = (double)best->iteration_ns, behind = (double)row->iteration_ns - whole;
+    const double work = row->work_ns - best->work_ns, between = (double)row->between_ns - (double)best->between_ns;
+    const double waiting = behind - work - between;
+    const char *what = work >= waiting && work >= between ? "layers take longer"
+        : waiting >= between ? "more waiting or running again" : "more between iterations";
+    const double most = work >= waiting && work >= between ? work : waiting >= between ? waiting : between;
+    snprintf(row->reason, sizeof row->reason, "%s (%.1f %% of the best's time)", what, 100 * most / whole);
+}
+
+static void judge(struct config_sweep *sweep)
+{
+    sweep->lower_bound_ns = sweep->best ? sweep->best->iteration_ns : UINT64_MAX;
+    uint64_t least_bytes = UINT64_MAX;
+    for (size_t i = 0; i < sweep->count; i++) {
+        struct config_row *row = &sweep->rows[i];
+        sweep->counts[row->outcome]++;
+        row->is_best = row == sweep->best;
+        const bool is_open = row->outcome == CONFIG_PLANNED || row->outcome == CONFIG_NOT_QUICKER;
+        const uint64_t least = row->outcome == CONFIG_NOT_TRIED ? row->bound_ns : row->lower_bound_ns;
+        if ((is_open || row->outcome == CONFIG_NOT_TRIED) && least < sweep->lower_bound_ns)
+            sweep->lower_bound_ns = least;
+        if (row->outcome == CONFIG_PLANNED && !row->is_best)
+            explain(sweep, row);
+        if (row->outcome == CONFIG_PLANNED && row->peak_bytes < least_bytes)
+            least_bytes = row->peak_bytes;
+    }
+    // On the front: no planned row is at least as good in time and bytes, and better in one.
+    for (size_t i = 0; i < sweep->count; i++) {
+        struct config_row *row = &sweep->rows[i];
+        row->is_on_front = row->outcome == CONFIG_PLANNED;
+        for (size_t j = 0; j < sweep->count && row->is_on_front; j++) {
+            const struct config_row *other = &sweep->rows[j];
+            row->is_on_front = other->outcome != CONFIG_PLANNED || other->iteration_ns > row->iteration_ns
+                || other->peak_bytes > row->peak_bytes
+                || (other->iteration_ns == row->iteration_ns && other->peak_bytes == row->peak_bytes);
+        }
+    }
+}
+
+static bool check(struct config_request *request, struct error *error)
+{
+    if (request->how.sequence == 0)
+        request->how.sequence = request->model->longest;
+    if (request->how.sequence == 0)
+        return error_set(error, "the model's file does not say how long a sequence is; say --sequence");
+    if (!request->device->level_count)
+        return error_set(error, "%s has no links, so that no two of it can be used", request->device->name);
+    if (holding_uses_host(&request->holding) || request->holding.shard != SHARD_NONE || request->holding.window)
+        return error_set(error, "a sweep over configurations chooses what is shared, and has no host");
+    return true;
+}
+
+struct config_sweep *config_sweep_run(const struct config_request *given, struct error *error)
+{
+    const uint64_t since = clock_now_ns();
+    struct config_sweep *sweep = calloc(1, sizeof *sweep);
+    if (!sweep) {
+        error_no_memory(error, "a sweep");
+        return NULL;
+    }
+    sweep->request = *given;
+    struct config_request *request = &sweep->request;
+    const struct rated_device *device = request->device;
+    sweep->memory_bytes = request->memory_bytes ? request->memory_bytes : device->memory_bytes - device->reserved_bytes;
+    bool good = check(request, error) && config_list(sweep, error);
+    if (good && sweep->count == 0)
+        good = error_set(error, "no way to share %u devices out makes %llu sequences in micro-batches and divides the"
+                         " model", request->devices, (unsigned long long)request->global_batch);
+    if (good)
+        qsort(sweep->rows, sweep->count, sizeof sweep->rows[0], by_promise);
+    if (!good || !run_rows(sweep, since, error)) {
+        config_sweep_free(sweep);
+        return NULL;
+    }
+    judge(sweep);
+    return sweep;
+}
+
+void config_sweep_free(struct config_sweep *sweep)
+{
+    if (!sweep)
+        return;
+    for (size_t i = 0; i < sweep->count; i++)
+        plan_free(sweep->rows[i].plan);
+    free(sweep->rows);
+    free(sweep);
+}

@@ -1,0 +1,120 @@
+// From a model's configuration and a number of devices to a plan: every way to share the model out, estimated
+// (profiler/estimate), bounded, and planned where the bound leaves hope.
+//
+//     tensor x context x expert x pipeline x data x shard x micro-batch x schedule x chunks
+//        |
+//        v        config_space: estimate_model(), and what no plan of it can beat
+//     rows, in the order of what their schedules' formulas promise
+//        |
+//        v        config_sweep: in rounds, planned by plan_search() on several threads, below the best of earlier rounds,
+//        |        with little work each; then the best of them once more, with much
+//     the best, its gap over all of the space, and why others lost
+//
+// A plan is of one pipeline; `data` of them train side by side. What lies between their iterations, gradients and the
+// update, is the estimate's. Devices are numbered as Megatron numbers them, tensor innermost and the pipeline outermost.
+#ifndef PARTITIONER_SWEEP_CONFIG_SWEEP_H
+#define PARTITIONER_SWEEP_CONFIG_SWEEP_H
+
+#include "partitioner/sweep/sweep.h"
+#include "profiler/estimate/estimate.h"
+
+struct config_shards {
+    const enum estimate_shard *at;
+    size_t count;
+};
+
+struct config_request {
+    const struct transformer *model;
+    const struct rated_device *device;
+    struct estimate_request how;  // but for degrees, the micro-batch and what is shared
+    uint32_t devices;
+    uint64_t global_batch;        // sequences
+    // What may be chosen. No list: of tensor the powers of two within the innermost level, of context those that leave
+    // 8192 tokens, of expert those that divide the experts, of ranks all that divide the devices, of micro-batches
+    // 1 to 16, of chunks 2, 4, 8 where a schedule takes several.
+    struct sweep_list tensor, context, expert, ranks, chunks, micro_batches;
+    struct config_shards shards;    // none, optimizer, and weights where there is one rank
+    const char *const *schedules;   // none: 1f1b, interleaved, zb-h1, zb-v
+    size_t schedule_count;
+    struct holding holding;         // the optimizer's
+    uint64_t memory_bytes;          // 0: the device's, without what is reserved
+    uint64_t budget;                // units of work for each of the best; 0: CONFIG_DEFAULT_BUDGET
+    uint64_t deadline_ns;           // wall-clock time; 0: any. What is tried until then depends on the machine.
+    unsigned threads;               // 0: one per core; the result is the same
+    const volatile sig_atomic_t *interrupted;                    // or NULL
+    void (*progress)(void *self, size_t settled, size_t all);  // after each round; or NULL
+    void *self;
+};
+
+// Units of work for each of the best rows, and the most for each of all.
+#define CONFIG_DEFAULT_BUDGET 200000
+#define CONFIG_FIRST_BUDGET 2000
+
+enum config_outcome {
+    CONFIG_NOT_TRIED,     // interrupted
+    CONFIG_PLANNED,
+    CONFIG_NOT_QUICKER,   // no plan of it below the best of earlier rounds was found, or can be
+    CONFIG_BOUNDED,       // not even tried: no plan of it can be as quick as the best
+    CONFIG_DOES_NOT_FIT,
+    CONFIG_REFUSED,
+    CONFIG_OUTCOMES,
+};
+extern const char *const config_outcome_names[];  // "not tried", "planned", .., NULL
+
+struct config_row {
+    uint32_t tensor, context, expert, data, micro_batch;
+    enum estimate_shard shard;
+    char schedule[32];
+    uint32_t ranks, chunks, micro_batches;
+    enum config_outcome outcome;
+    double work_ns;          // of a rank in the mean, in an iteration
+    uint64_t between_ns;     // gradients and update, beside what a plan has
+    uint64_t bound_ns;       // no plan of it takes less, with what is between
+    uint64_t expected_ns;    // by the formula of the schedule: who is tried first
+    uint64_t iteration_ns;   // planned, with what is between
+    uint64_t lower_bound_ns; // of that
+    uint64_t peak_bytes;
+    double bubble;
+    bool is_best, is_on_front;
+    char reason[160];        // why not, in a few words
+    struct plan *plan;       // of the best alone
+};
+
+struct config_sweep {
+    struct config_request request;  // with the sequence's length
+    struct config_row *rows;  // in the order in which they were tried
+    size_t count;
+    size_t counts[CONFIG_OUTCOMES];
+    size_t refused_degrees;   // ways to share out that do not divide the model
+    struct config_row *best;  // NULL: there is none
+    uint64_t lower_bound_ns;  // no row can be quicker
+    double model_flops;       // of an iteration, forward and backward, without what is run again
+    uint64_t memory_bytes;
+    char stopped[80];         // why it ended early, or empty
+};
+
+// NULL where the request cannot be (ERROR_INPUT), or a machine's trouble ends it. What the request points to outlives the sweep.
+struct config_sweep *config_sweep_run(const struct config_request *request, struct error *error);
+void config_sweep_free(struct config_sweep *sweep);
+
+// What a row's plan is made of: for whoever prices or exports it. The caller frees it.
+struct profile *config_profile(const struct config_request *request, const struct config_row *row, struct error *error);
+
+// Of an iteration that takes so long: model flops' share of the devices' peak, and tokens per second of each device.
+double config_utilization(const struct config_sweep *sweep, uint64_t iteration_ns);
+double config_tokens_per_second(const struct config_sweep *sweep, uint64_t iteration_ns);
+
+// The table a person reads, the document (docs/formats/configs.md), and a line per row for other programs.
+void config_print(const struct config_sweep *sweep, struct text *text);
+void config_write(const struct config_sweep *sweep, struct text *text);
+void config_write_csv(const struct config_sweep *sweep, struct text *text);
+
+// --- for config_sweep.c -----------------------------------------------------------------------------------------
+
+// Fills in rows, refused_degrees and model_flops (config_space.c).
+bool config_list(struct config_sweep *sweep, struct error *error);
+
+// The level over which neighbours in the pipeline talk.
+const struct rated_level *config_pipeline_level(const struct config_request *request, const struct config_row *row);
+
+#endif

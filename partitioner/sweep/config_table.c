@@ -1,0 +1,185 @@
+// A sweep over configurations as a table, as the document weir.configs, and as lines for other programs.
+#include <stdio.h>
+#include <string.h>
+
+#include "common/json.h"
+#include "common/number.h"
+#include "common/shown.h"
+#include "partitioner/sweep/config_sweep.h"
+
+enum { MOST_SHOWN = 12, CONFIGS_VERSION = 1 };
+
+// --- for people ---------------------------------------------------------------
+
+static bool are_shared_out_alike(const struct config_row *a, const struct config_row *b)
+{
+    return a->tensor == b->tensor && a->context == b->context && a->expert == b->expert && a->ranks == b->ranks
+        && a->shard == b->shard;
+}
+
+// The quickest planned row behind `last` of a way to share out that no quicker row has; NULL: there is none.
+static const struct config_row *next_best(const struct config_sweep *sweep, const struct config_row *const *shown,
+                                          size_t count)
+{
+    const struct config_row *found = NULL;
+    for (size_t i = 0; i < sweep->count; i++) {
+        const struct config_row *row = &sweep->rows[i];
+        bool is_new = row->outcome == CONFIG_PLANNED;
+        for (size_t j = 0; j < count && is_new; j++)
+            is_new = !are_shared_out_alike(row, shown[j]);
+        if (is_new && (!found || row->iteration_ns < found->iteration_ns))
+            found = row;
+    }
+    return found;
+}
+
+static void print_row(const struct config_sweep *sweep, const struct config_row *row, struct text *text)
+{
+    char time[NUMBER_SIZE], peak[NUMBER_SIZE], between[NUMBER_SIZE];
+    text_add(text, "%c %3u %3u %3u %4u %5u  %-9s %3u %5u  %-12s %2u  %9s %5.1f %8.0f %6.1f %9s %9s  ",
+             row->is_best ? '*' : row->is_on_front ? '+' : ' ', row->tensor, row->context, row->expert, row->ranks,
+             row->data, estimate_shard_words[row->shard], row->micro_batch, row->micro_batches, row->schedule,
+             row->chunks, time_format(row->iteration_ns, time), 100 * config_utilization(sweep, row->iteration_ns),
+             config_tokens_per_second(sweep, row->iteration_ns), 100 * row->bubble,
+             time_format(row->between_ns, between), bytes_format(row->peak_bytes, peak));
+    shown_add(text, "%s", row->reason);
+    text_add(text, "\n");
+}
+
+static void print_rows(const struct config_sweep *sweep, struct text *text)
+{
+    const struct config_row *shown[MOST_SHOWN];
+    size_t count = 0;
+    text_add(text, "\n    t   c   e    p     d  shared      b     m  schedule      v  iteration   MFU   tok/s/d   idle"
+                   "   between      peak  why not\n");
+    for (const struct config_row *row; count < MOST_SHOWN && (row = next_best(sweep, shown, count)); count++) {
+        print_row(sweep, row, text);
+        shown[count] = row;
+    }
+    text_add(text, "\n* best, + on the front of time against bytes; of each way to share out (tensor t, context c, expert e,"
+                   " pipeline p, and what\ndata parallel d holds once) the best that was planned. Micro-batches of b"
+                   " sequences, m of them; v stages on each rank.\nWhat is planned has to be quicker than what was found"
+                   " before, so that not every way has a row.\n");
+}
+
+static void print_counts(const struct config_sweep *sweep, struct text *text)
+{
+    const size_t *counts = sweep->counts;
+    text_add(text, "Of %zu configurations %zu were planned, %zu cannot be as quick, or no quicker plan of them was found,"
+                   " %zu cannot be by their\nbounds alone, %zu do not fit, %zu cannot be", sweep->count,
+             counts[CONFIG_PLANNED], counts[CONFIG_NOT_QUICKER], counts[CONFIG_BOUNDED], counts[CONFIG_DOES_NOT_FIT],
+             counts[CONFIG_REFUSED]);
+    if (counts[CONFIG_NOT_TRIED])
+        text_add(text, ", %zu were not tried (%s)", counts[CONFIG_NOT_TRIED], sweep->stopped);
+    text_add(text, "; %zu ways to share out do not divide the model.\n", sweep->refused_degrees);
+}
+
+static void print_best(const struct config_sweep *sweep, struct text *text)
+{
+    const struct config_row *best = sweep->best;
+    char time[NUMBER_SIZE], peak[NUMBER_SIZE], memory[NUMBER_SIZE];
+    if (!best) {
+        text_add(text, "None of them fits in %s per device.\n", bytes_format(sweep->memory_bytes, memory));
+        return;
+    }
+    const double gap = 1 - (double)sweep->lower_bound_ns / (double)best->iteration_ns;
+    text_add(text, "Best: tensor %u, context %u, expert %u, pipeline %u, data %u, shared: %s; %u %s of %u by %s",
+             best->tensor, best->context, best->expert, best->ranks, best->data, estimate_shard_words[best->shard],
+             best->micro_batches, best->micro_batches == 1 ? "micro-batch" : "micro-batches", best->micro_batch,
+             best->schedule);
+    text_add(text, " with ");
+    text_add_count(text, best->chunks, "stage", "stages");
+    text_add(text, " a rank:\n%s an iteration, %.1f %% of the peak (MFU), %.0f tokens/s a device, %s of %s.\n",
+             time_format(best->iteration_ns, time), 100 * config_utilization(sweep, best->iteration_ns),
+             config_tokens_per_second(sweep, best->iteration_ns), bytes_format(best->peak_bytes, peak),
+             bytes_format(sweep->memory_bytes, memory));
+    if (sweep->lower_bound_ns >= best->iteration_ns)
+        text_add(text, "No configuration of the space has a quicker plan.\n");
+    else
+        text_add(text, "No plan of any configuration of the space is quicker by more than %.1f %%.\n", 100 * gap);
+}
+
+void config_print(const struct config_sweep *sweep, struct text *text)
+{
+    const struct config_request *request = &sweep->request;
+    shown_add(text, "%s", request->model->name);
+    text_add(text, " of %.4g billion parameters on %u x ", (double)transformer_parameters(request->model) / 1e9,
+             request->devices);
+    shown_add(text, "%s", request->device->name);
+    text_add(text, ", %llu sequences of %llu tokens an iteration, ", (unsigned long long)request->global_batch,
+             (unsigned long long)request->how.sequence);
+    holding_say(&request->holding, text);
+    text_add(text, "; estimated\n");
+    if (sweep->best)
+        print_rows(sweep, text);
+    print_counts(sweep, text);
+    print_best(sweep, text);
+}
+
+// --- the document -------------------------------------------------------------
+
+static void write_row(struct json_writer *writer, const struct config_row *row)
+{
+    json_begin_object(writer, NULL, JSON_INLINE);
+    json_put_u64(writer, "tensor", row->tensor);
+    json_put_u64(writer, "context", row->context);
+    json_put_u64(writer, "expert", row->expert);
+    json_put_u64(writer, "ranks", row->ranks);
+    json_put_u64(writer, "data", row->data);
+    json_put_string(writer, "shard", estimate_shard_words[row->shard]);
+    json_put_u64(writer, "micro_batch", row->micro_batch);
+    json_put_u64(writer, "micro_batches", row->micro_batches);
+    json_put_string(writer, "schedule", row->schedule);
+    json_put_u64(writer, "chunks", row->chunks);
+    json_put_string(writer, "outcome", config_outcome_names[row->outcome]);
+    json_put_u64(writer, "iteration_ns", row->iteration_ns);
+    json_put_u64(writer, "lower_bound_ns", row->outcome == CONFIG_NOT_TRIED ? row->bound_ns : row->lower_bound_ns);
+    json_put_u64(writer, "between_ns", row->between_ns);
+    json_put_u64(writer, "peak_bytes", row->peak_bytes);
+    json_put_fraction(writer, "bubble", row->bubble);
+    json_put_bool(writer, "front", row->is_on_front);
+    json_put_bool(writer, "best", row->is_best);
+    json_put_string(writer, "reason", row->reason);
+    json_close(writer);
+}
+
+void config_write(const struct config_sweep *sweep, struct text *text)
+{
+    const struct config_request *request = &sweep->request;
+    struct json_writer writer = json_writer(text);
+    json_begin_object(&writer, NULL, JSON_LINES);
+    json_put_string(&writer, "format", "weir.configs");
+    json_put_u64(&writer, "version", CONFIGS_VERSION);
+    json_put_string(&writer, "model", request->model->name);
+    json_put_string(&writer, "device", request->device->name);
+    json_put_u64(&writer, "parameters", transformer_parameters(request->model));
+    json_put_u64(&writer, "devices", request->devices);
+    json_put_u64(&writer, "global_batch", request->global_batch);
+    json_put_u64(&writer, "sequence", request->how.sequence);
+    json_put_u64(&writer, "memory_bytes", sweep->memory_bytes);
+    holding_write(&request->holding, &writer);
+    json_put_u64(&writer, "lower_bound_ns", sweep->best ? sweep->lower_bound_ns : 0);
+    json_put_fraction(&writer, "utilization", sweep->best ? config_utilization(sweep, sweep->best->iteration_ns) : 0);
+    json_begin_array(&writer, "rows", JSON_LINES);
+    for (size_t i = 0; i < sweep->count; i++)
+        write_row(&writer, &sweep->rows[i]);
+    json_close(&writer);
+    json_put_string(&writer, "stopped", sweep->stopped);
+    json_close(&writer);
+}
+
+void config_write_csv(const struct config_sweep *sweep, struct text *text)
+{
+    text_add(text, "tensor,context,expert,ranks,data,shard,micro_batch,micro_batches,schedule,chunks,outcome,iteration_ns,"
+                   "lower_bound_ns,between_ns,peak_bytes,bubble,front,best\n");
+    for (size_t i = 0; i < sweep->count; i++) {
+        const struct config_row *row = &sweep->rows[i];
+        text_add(text, "%u,%u,%u,%u,%u,%s,%u,%u,%s,%u,%s,%llu,%llu,%llu,%llu,%.6f,%d,%d\n", row->tensor, row->context,
+                 row->expert, row->ranks, row->data, estimate_shard_words[row->shard], row->micro_batch,
+                 row->micro_batches, row->schedule, row->chunks, config_outcome_names[row->outcome],
+                 (unsigned long long)row->iteration_ns,
+                 (unsigned long long)(row->outcome == CONFIG_NOT_TRIED ? row->bound_ns : row->lower_bound_ns),
+                 (unsigned long long)row->between_ns, (unsigned long long)row->peak_bytes, row->bubble,
+                 row->is_on_front, row->is_best);
+    }
+}

@@ -1,0 +1,259 @@
+#include "partitioner/sweep/config_sweep.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "partitioner/plan_search.h"
+#include "profiler/cluster.h"
+#include "tests/document.h"
+#include "tests/test.h"
+
+static const char llama[] =
+    "{\"model_type\": \"llama\", \"num_hidden_layers\": 6, \"hidden_size\": 4096, \"num_attention_heads\": 32,"
+    " \"num_key_value_heads\": 8, \"intermediate_size\": 14336, \"vocab_size\": 32000, \"max_position_embeddings\": 4096}";
+static const char mixtral[] =
+    "{\"model_type\": \"mixtral\", \"num_hidden_layers\": 4, \"hidden_size\": 2048, \"num_attention_heads\": 16,"
+    " \"num_key_value_heads\": 8, \"intermediate_size\": 7168, \"vocab_size\": 32000, \"num_local_experts\": 8,"
+    " \"num_experts_per_tok\": 2, \"max_position_embeddings\": 4096}";
+static const char tied[] = "{\"model_type\": \"gpt2\", \"n_layer\": 6, \"n_embd\": 2048, \"n_head\": 16,"
+                           " \"n_positions\": 2048, \"vocab_size\": 50304}";
+
+struct question {
+    struct transformer model;
+    struct rated_device device;
+    struct config_request request;
+};
+
+static void ask(struct question *question, const char *config, uint32_t devices, uint64_t memory_bytes)
+{
+    struct error error = { 0 };
+    assert_good(transformer_read(config, strlen(config), "config.json", &question->model, &error), error);
+    assert_good(rated_device_load("h100-sxm", &question->device, &error), error);
+    question->request = (struct config_request){
+        .model = &question->model, .device = &question->device, .how = estimate_usual(), .devices = devices,
+        .global_batch = 32, .holding.optimizer = OPTIMIZER_ADAMW_MASTER, .memory_bytes = memory_bytes, .threads = 2,
+    };
+}
+
+static struct config_sweep *run(const struct config_request *request)
+{
+    struct error error = { 0 };
+    struct config_sweep *sweep = config_sweep_run(request, &error);
+    assert_good(sweep, error);
+    return sweep;
+}
+
+// By itself, with much work, whatever else was found; UINT64_MAX: there is no plan.
+static uint64_t alone(const struct config_sweep *sweep, const struct config_row *row)
+{
+    struct error error = { 0 }, why = { 0 };
+    struct profile *profile = config_profile(&sweep->request, row, &error);
+    assert_good(profile, error);
+    const struct rated_level *level = config_pipeline_level(&sweep->request, row);
+    const uint64_t rate = level->bytes_per_second / 1000 * level->permille;
+    struct cluster *cluster = cluster_uniform(row->ranks, sweep->memory_bytes, level->latency_ns, rate, &error);
+    assert_good(cluster, error);
+    struct search_shortage shortage;
+    struct holding holding = sweep->request.holding;
+    holding.tied_apart = row->ranks > 1 && holding_can_tie_apart(profile, true);
+    const struct search_request search = {
+        .profile = profile, .cluster = cluster, .schedule = row->schedule, .ranks = row->ranks, .chunks = row->chunks,
+        .micro_batches = row->micro_batches, .holding = holding, .limits.budget = 500000, .found.shortage = &shortage,
+    };
+    struct plan *plan = plan_search(&search, &why);
+    const uint64_t found = plan ? plan->iteration_ns + row->between_ns : UINT64_MAX;
+    plan_free(plan);
+    cluster_free(cluster);
+    profile_free(profile);
+    return found;
+}
+
+// Every configuration planned by itself: none is below what its row, or the sweep, calls a bound; none that is said not
+// to fit has a plan; and the best is the best, where the sweep says that nothing is quicker.
+static void holds(const char *config, uint32_t devices, uint64_t memory_bytes)
+{
+    struct question question;
+    ask(&question, config, devices, memory_bytes);
+    static const uint32_t sizes[] = { 1, 2 };
+    question.request.micro_batches = (struct sweep_list){ sizes, 2 };
+    struct config_sweep *sweep = run(&question.request);
+    uint64_t best = UINT64_MAX;
+    assert_true(sweep->count > 20);
+    for (size_t i = 0; i < sweep->count; i++) {
+        const struct config_row *row = &sweep->rows[i];
+        const uint64_t found = alone(sweep, row);
+        assert_true((row->plan != NULL) == row->is_best);
+        assert_true(row->outcome != CONFIG_NOT_TRIED);
+        if (row->outcome == CONFIG_DOES_NOT_FIT || row->outcome == CONFIG_REFUSED)
+            assert_true(found == UINT64_MAX);
+        else if (found < row->bound_ns || found < row->lower_bound_ns)
+            fail_msg("%s t %u p %u v %u m %u: %llu, but its bounds are %llu and %llu", row->schedule, row->tensor,
+                     row->ranks, row->chunks, row->micro_batches, (unsigned long long)found,
+                     (unsigned long long)row->bound_ns, (unsigned long long)row->lower_bound_ns);
+        best = found < best ? found : best;
+    }
+    if (best == UINT64_MAX) {
+        assert_null(sweep->best);
+    } else {
+        assert_non_null(sweep->best);
+        assert_true(sweep->lower_bound_ns <= best);
+        assert_true(sweep->best->iteration_ns <= best + best / 100);
+        assert_int_equal(sweep->best->iteration_ns, sweep->best->plan->iteration_ns + sweep->best->between_ns);
+    }
+    config_sweep_free(sweep);
+}
+
+#define GIB (UINT64_C(1) << 30)
+
+static void nothing_beats_what_it_calls_a_bound(void **state)
+{
+    (void)state;
+    holds(llama, 8, 70 * GIB);
+    holds(llama, 8, 8 * GIB);
+    holds(mixtral, 8, 30 * GIB);
+    holds(tied, 4, 20 * GIB);
+    holds(llama, 8, GIB / 2);
+}
+
+static void write_all(const struct config_sweep *sweep, struct text *text)
+{
+    config_write(sweep, text);
+    config_write_csv(sweep, text);
+    config_print(sweep, text);
+}
+
+static void the_number_of_threads_changes_nothing(void **state)
+{
+    (void)state;
+    struct question question;
+    struct text one = { 0 }, three = { 0 };
+    ask(&question, llama, 16, 12 * GIB);
+    question.request.threads = 1;
+    struct config_sweep *alone = run(&question.request);
+    question.request.threads = 3;
+    struct config_sweep *together = run(&question.request);
+    write_all(alone, &one);
+    write_all(together, &three);
+    assert_string_equal(one.data, three.data);
+    text_clear(&one);
+    text_clear(&three);
+    config_sweep_free(alone);
+    config_sweep_free(together);
+}
+
+// 6 N and attention, per token: three times what layers count forward, whatever the way to share them out.
+static void utilization_is_of_the_models_flops(void **state)
+{
+    (void)state;
+    struct question question;
+    ask(&question, llama, 8, 0);
+    struct config_sweep *sweep = run(&question.request);
+    const struct transformer *model = &question.model;
+    const double products = 6 * (double)(transformer_parameters(model) - transformer_embedding_parameters(model));
+    const double tokens = 32.0 * 4096, attention = 3 * 2 * 2 * (double)model->layers * 4096 / 2 * 4096;
+    const double flops = tokens * (products + attention);
+    assert_true(fabs(sweep->model_flops / flops - 1) < 0.01);
+    const double peak = (double)rated_device_product(&question.device, "bf16")->gigaflops * 1e9 * 8;
+    assert_true(fabs(config_utilization(sweep, 2000000000) - sweep->model_flops / 2 / peak) < 1e-9);
+    assert_true(fabs(config_tokens_per_second(sweep, 2000000000) - tokens / 2 / 8) < 1e-3);
+    config_sweep_free(sweep);
+}
+
+static void what_was_asked_for_is_all_there_is(void **state)
+{
+    (void)state;
+    static const uint32_t tensor[] = { 2 }, ranks[] = { 1, 4 }, sizes[] = { 1 };
+    static const enum estimate_shard shards[] = { ESTIMATE_SHARD_OPTIMIZER };
+    static const char *const schedules[] = { "1f1b" };
+    struct question question;
+    ask(&question, llama, 16, 0);
+    question.request.tensor = (struct sweep_list){ tensor, 1 };
+    question.request.ranks = (struct sweep_list){ ranks, 2 };
+    question.request.micro_batches = (struct sweep_list){ sizes, 1 };
+    question.request.shards = (struct config_shards){ shards, 1 };
+    question.request.schedules = schedules;
+    question.request.schedule_count = 1;
+    struct config_sweep *sweep = run(&question.request);
+    assert_int_equal(sweep->count, 2);
+    for (size_t i = 0; i < sweep->count; i++) {
+        assert_int_equal(sweep->rows[i].tensor, 2);
+        assert_int_equal(sweep->rows[i].ranks * sweep->rows[i].data, 8);
+        assert_int_equal(sweep->rows[i].micro_batches * sweep->rows[i].data, 32);
+    }
+    config_sweep_free(sweep);
+}
+
+static void the_page_shows_what_is_written(void **state)
+{
+    (void)state;
+    struct question question;
+    struct text text = { 0 };
+    ask(&question, llama, 8, 0);
+    struct config_sweep *sweep = run(&question.request);
+    config_write(sweep, &text);
+    assert_shown_as_written("docs/formats/configs.md", text.data);
+    text_clear(&text);
+    config_sweep_free(sweep);
+}
+
+static void refuses(struct question *question, const char *sentence)
+{
+    struct error error = { 0 };
+    assert_null(config_sweep_run(&question->request, &error));
+    assert_error(error, sentence);
+}
+
+static void what_cannot_be_is_a_sentence(void **state)
+{
+    (void)state;
+    struct question question;
+    static const char *const asynchronous[] = { "pipedream" }, *const unknown[] = { "1f2b" };
+    ask(&question, llama, 7, 0);
+    question.request.global_batch = 5;
+    static const uint32_t seven[] = { 7 };
+    question.request.ranks = (struct sweep_list){ seven, 1 };
+    refuses(&question, "no way to share 7 devices out makes 5 sequences in micro-batches and divides the model");
+    ask(&question, llama, 8, 0);
+    question.request.schedules = asynchronous;
+    question.request.schedule_count = 1;
+    refuses(&question, "pipedream does not flush: its iterations are not those of --global-batch");
+    question.request.schedules = unknown;
+    struct error error = { 0 };
+    assert_null(config_sweep_run(&question.request, &error));
+    assert_non_null(strstr(error.text, "1f2b"));
+    ask(&question, llama, 8, 0);
+    question.request.holding.shard = SHARD_OPTIMIZER;
+    refuses(&question, "a sweep over configurations chooses what is shared, and has no host");
+    ask(&question, llama, 8, 0);
+    question.model.longest = 0;
+    refuses(&question, "the model's file does not say how long a sequence is; say --sequence");
+}
+
+static void it_can_be_ended(void **state)
+{
+    (void)state;
+    static volatile sig_atomic_t yes = 1;
+    struct question question;
+    ask(&question, llama, 8, 0);
+    question.request.interrupted = &yes;
+    struct config_sweep *sweep = run(&question.request);
+    assert_null(sweep->best);
+    assert_string_equal(sweep->stopped, "interrupted");
+    assert_int_equal(sweep->counts[CONFIG_NOT_TRIED], sweep->count);
+    config_sweep_free(sweep);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing_beats_what_it_calls_a_bound),
+        cmocka_unit_test(the_number_of_threads_changes_nothing),
+        cmocka_unit_test(utilization_is_of_the_models_flops),
+        cmocka_unit_test(what_was_asked_for_is_all_there_is),
+        cmocka_unit_test(the_page_shows_what_is_written),
+        cmocka_unit_test(what_cannot_be_is_a_sentence),
+        cmocka_unit_test(it_can_be_ended),
+    };
+    return cmocka_run_group_tests_name("config_sweep", tests, NULL, NULL);
+}
