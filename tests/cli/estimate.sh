@@ -10,6 +10,12 @@ weir partition profile.json --cluster '2 devices, 80GiB, 450GB/s 5us' --schedule
     --optimizer adamw-master --json -o plan.json > /dev/null && weir check plan.json --profile profile.json | tail -1
 weir estimate config.json --device h100-sxm --tensor 2 --sequence-parallel --explain | sed 's/[0-9.]* [num]*s/T/g' | head -1
 weir estimate config.json --device h100-sxm --json | grep -c '"kind"'
+weir estimate config.json --device h100-sxm --variants 2,4 -o variants.json
+weir partition variants.json --cluster '8 devices, 14GiB, 450GB/s 5us' --schedule 1f1b --micro-batches 8 --variants auto \
+    --optimizer adamw-master -o variants.plan.json > /dev/null && weir check variants.plan.json --profile variants.json | tail -1
+grep -o '"variant": "tensor[0-9]"' variants.plan.json | sort -u
+weir estimate config.json --device h100-sxm --variants 3; echo "exit $?"
+weir estimate config.json --device h100-sxm --tensor 2 --variants 4; echo "exit $?"
 cp config.json other.json
 sed -i 's/"llama"/"gpt9"/' other.json
 weir estimate other.json --device h100-sxm; echo "exit $?"
