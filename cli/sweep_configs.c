@@ -14,7 +14,7 @@
 
 enum {
     KEY_CONFIG = KEY_OWN,
-    KEY_ON_DEVICE, KEY_COUNT, KEY_GLOBAL_BATCH, KEY_TENSOR, KEY_CONTEXT, KEY_EXPERT, KEY_MICRO_BATCH, KEY_SHARD,
+    KEY_ON_DEVICE, KEY_COUNT, KEY_WITHOUT, KEY_PRICE, KEY_WATTS, KEY_GLOBAL_BATCH, KEY_TENSOR, KEY_CONTEXT, KEY_EXPERT, KEY_MICRO_BATCH, KEY_SHARD,
     KEY_SCHEDULES, KEY_OPTIMIZER, KEY_BUDGET, KEY_DEADLINE, KEY_JOBS, KEY_CSV, KEY_PLAN, KEY_PROFILE, KEY_MEGATRON,
     KEY_TORCHTITAN,
 };
@@ -28,7 +28,8 @@ struct numbers {
 
 struct given {
     const char *config, *device, *plan, *profile, *megatron, *torchtitan;
-    uint64_t devices, global_batch, budget, jobs, deadline_ns;
+    double price, watts;
+    uint64_t devices, without, global_batch, budget, jobs, deadline_ns;
     struct numbers tensor, context, expert, ranks, chunks, micro_batch;
     char *names;  // of --schedules, taken apart
     const char *schedules[MOST_SCHEDULES];
@@ -44,6 +45,9 @@ static const struct argp_option options[] = {
     { "config", KEY_CONFIG, "FILE", 0, "The config.json of a Hugging Face model", 0 },
     { "device", KEY_ON_DEVICE, "D", 0, "A built-in device (weir estimate --list), or the file of one", 0 },
     { "devices", KEY_COUNT, "N", 0, "How many of it there are", 0 },
+    { "without", KEY_WITHOUT, "N", 0, "Of them that are missing: who else is idle then", 0 },
+    { "price", KEY_PRICE, "X", 0, "Of a device for an hour: what tokens cost", 0 },
+    { "watts", KEY_WATTS, "W", 0, "That a device takes: what tokens take in kWh", 0 },
     { "global-batch", KEY_GLOBAL_BATCH, "N", 0, "Sequences per iteration", 0 },
     { "tensor", KEY_TENSOR, "LIST", 0, "Devices that share each layer's matrices (1,2,.. in a node)", 0 },
     { "context", KEY_CONTEXT, "LIST", 0, "Devices that share each sequence (1,2,.. of 8192 tokens)", 0 },
@@ -155,6 +159,15 @@ static error_t take(int key, char *argument, struct argp_state *state)
         return 0;
     case KEY_COUNT:
         given->devices = option_count(argument, "--devices", 1, MOST_DEVICES, state);
+        return 0;
+    case KEY_WITHOUT:
+        given->without = option_count(argument, "--without", 0, MOST_DEVICES, state);
+        return 0;
+    case KEY_PRICE:
+        given->price = option_number(argument, "--price", 1e9, state);
+        return 0;
+    case KEY_WATTS:
+        given->watts = option_number(argument, "--watts", 1e6, state);
         return 0;
     case KEY_GLOBAL_BATCH:
         given->global_batch = option_count(argument, "--global-batch", 1, JSON_MAX, state);
@@ -288,6 +301,9 @@ static struct config_request request_of(const struct given *given)
     struct config_request request = {
         .how = given->how,
         .devices = (uint32_t)given->devices,
+        .without = (uint32_t)given->without,
+        .price = given->price,
+        .watts = given->watts,
         .global_batch = given->global_batch,
         .tensor = list(&given->tensor),
         .context = list(&given->context),

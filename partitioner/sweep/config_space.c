@@ -300,7 +300,12 @@ static bool add_shards(struct space *space, struct config_row row)
 static bool add_micro_batches(struct space *space, struct config_row row)
 {
     const struct choices sizes = or_powers(space->request->micro_batches, 16);
+    const uint32_t most = row.data;
     for (size_t b = 0; b < sizes.count; b++) {
+        row.data = most;
+        while (space->request->without && row.data > 1
+               && space->request->global_batch % ((uint64_t)row.data * sizes.at[b]) != 0)
+            row.data--;
         const uint64_t step = (uint64_t)row.data * sizes.at[b];
         if (space->request->global_batch % step != 0 || space->request->global_batch / step > MOST_MICRO_BATCHES)
             continue;
@@ -312,9 +317,11 @@ static bool add_micro_batches(struct space *space, struct config_row row)
     return true;
 }
 
+// All devices have work, but where some are missing: then as many pipelines as there can be and the batch divides into.
 static bool add_pipelines(struct space *space, struct config_row row)
 {
-    const uint32_t rest = space->request->devices / (row.tensor * row.context);
+    const uint32_t without = space->request->without;
+    const uint32_t rest = (space->request->devices - without) / (row.tensor * row.context);
     const struct sweep_list asked = space->request->ranks;
     for (uint32_t p = 1; p <= rest && p <= space->request->model->layers + 2; p++) {
         bool is_asked = asked.count == 0;
@@ -322,7 +329,7 @@ static bool add_pipelines(struct space *space, struct config_row row)
             is_asked |= asked.at[i] == p;
         row.ranks = p;
         row.data = rest / p;
-        if (is_asked && rest % p == 0 && !add_micro_batches(space, row))
+        if (is_asked && (without || rest % p == 0) && !add_micro_batches(space, row))
             return false;
     }
     return true;
@@ -345,7 +352,8 @@ static bool add_degrees(struct space *space)
             for (size_t e = 0; e < expert.count; e++) {
                 const struct config_row row = { .tensor = tensor.at[t], .context = context.at[c],
                                                 .expert = expert.at[e] };
-                if (request->devices % ((uint64_t)row.tensor * row.context) == 0 && !add_pipelines(space, row))
+                const uint64_t group = (uint64_t)row.tensor * row.context;
+                if ((request->without || request->devices % group == 0) && !add_pipelines(space, row))
                     return false;
             }
     return true;

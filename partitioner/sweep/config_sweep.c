@@ -19,12 +19,17 @@ const char *const config_outcome_names[] = {
 // Rows that are planned with the same best in mind, so that what comes out does not depend on the number of threads.
 enum { ROUND = 16 };
 
+static uint32_t present(const struct config_request *request)
+{
+    return request->devices - request->without;
+}
+
 double config_utilization(const struct config_sweep *sweep, uint64_t iteration_ns)
 {
     const struct config_request *request = &sweep->request;
     const char *dtype = request->how.products ? request->how.products : request->how.dtype;
     const struct rated_product *product = rated_device_product(request->device, dtype);
-    const double peak = product ? (double)product->gigaflops * request->devices : 0;  // flops per ns
+    const double peak = product ? (double)product->gigaflops * present(request) : 0;  // flops per ns
     return peak > 0 ? sweep->model_flops / (double)iteration_ns / peak : 0;
 }
 
@@ -32,7 +37,22 @@ double config_tokens_per_second(const struct config_sweep *sweep, uint64_t itera
 {
     const struct config_request *request = &sweep->request;
     const double tokens = (double)request->global_batch * (double)request->how.sequence;
-    return tokens / ((double)iteration_ns / 1e9) / request->devices;
+    return tokens / ((double)iteration_ns / 1e9) / present(request);
+}
+
+static double device_hours(const struct config_sweep *sweep, uint64_t iteration_ns)
+{
+    return 1e9 / config_tokens_per_second(sweep, iteration_ns) / 3600;
+}
+
+double config_price(const struct config_sweep *sweep, uint64_t iteration_ns)
+{
+    return sweep->request.price * device_hours(sweep, iteration_ns);
+}
+
+double config_energy(const struct config_sweep *sweep, uint64_t iteration_ns)
+{
+    return sweep->request.watts / 1000 * device_hours(sweep, iteration_ns);
 }
 
 const struct rated_level *config_pipeline_level(const struct config_request *request, const struct config_row *row)
@@ -368,6 +388,8 @@ static bool check(struct config_request *request, struct error *error)
         request->how.sequence = request->model->longest;
     if (request->how.sequence == 0)
         return error_set(error, "the model's file does not say how long a sequence is; say --sequence");
+    if (request->without >= request->devices)
+        return error_set(error, "%u devices without %u leave none", request->devices, request->without);
     if (!request->device->level_count)
         return error_set(error, "%s has no links, so that no two of it can be used", request->device->name);
     if (holding_uses_host(&request->holding) || request->holding.shard != SHARD_NONE || request->holding.window)

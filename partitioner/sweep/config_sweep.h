@@ -28,7 +28,10 @@ struct config_request {
     const struct rated_device *device;
     struct estimate_request how;  // but for degrees, the micro-batch and what is shared
     uint32_t devices;
+    uint32_t without;             // of them that are missing: then a few of the others may be idle, too
     uint64_t global_batch;        // sequences
+    double price;                 // of a device for an hour, in whatever money; 0: it is not asked for
+    double watts;                 // that a device takes; 0 likewise
     // What may be chosen. No list: of tensor the powers of two within the innermost level, of context those that leave
     // 8192 tokens, of expert those that divide the experts, of ranks all that divide the devices, of micro-batches
     // 1 to 16, of chunks 2, 4, 8 where a schedule takes several.
@@ -103,6 +106,10 @@ struct profile *config_profile(const struct config_request *request, const struc
 // Of an iteration that takes so long: model flops' share of the devices' peak, and tokens per second of each device.
 double config_utilization(const struct config_sweep *sweep, uint64_t iteration_ns);
 double config_tokens_per_second(const struct config_sweep *sweep, uint64_t iteration_ns);
+
+// What 10^9 tokens cost, and take in kWh, with all devices paid for that are there.
+double config_price(const struct config_sweep *sweep, uint64_t iteration_ns);
+double config_energy(const struct config_sweep *sweep, uint64_t iteration_ns);
 
 // The table a person reads, the document (docs/formats/configs.md), and a line per row for other programs.
 void config_print(const struct config_sweep *sweep, struct text *text);

@@ -93,6 +93,15 @@ static void print_best(const struct config_sweep *sweep, struct text *text)
              time_format(best->iteration_ns, time), 100 * config_utilization(sweep, best->iteration_ns),
              config_tokens_per_second(sweep, best->iteration_ns), bytes_format(best->peak_bytes, peak),
              bytes_format(sweep->memory_bytes, memory));
+    if (sweep->request.price > 0)
+        text_add(text, "A billion tokens cost %.4g, at %.4g for a device and an hour.\n",
+                 config_price(sweep, best->iteration_ns), sweep->request.price);
+    if (sweep->request.watts > 0)
+        text_add(text, "A billion tokens take %.4g kWh, at %.4g W for a device.\n",
+                 config_energy(sweep, best->iteration_ns), sweep->request.watts);
+    const uint64_t used = (uint64_t)best->tensor * best->context * best->ranks * best->data;
+    if (used < sweep->request.devices)
+        text_add(text, "%llu of %u devices have work.\n", (unsigned long long)used, sweep->request.devices);
     if (sweep->lower_bound_ns >= best->iteration_ns)
         text_add(text, "No configuration of the space has a quicker plan.\n");
     else
@@ -118,7 +127,16 @@ void config_print(const struct config_sweep *sweep, struct text *text)
 
 // --- the document -------------------------------------------------------------
 
-static void write_row(struct json_writer *writer, const struct config_row *row)
+static void write_cost(struct json_writer *writer, const struct config_sweep *sweep, const struct config_row *row)
+{
+    const uint64_t ns = row->iteration_ns;
+    if (sweep->request.price > 0)
+        json_put_fraction(writer, "price", ns ? config_price(sweep, ns) : 0);
+    if (sweep->request.watts > 0)
+        json_put_fraction(writer, "kwh", ns ? config_energy(sweep, ns) : 0);
+}
+
+static void write_row(struct json_writer *writer, const struct config_sweep *sweep, const struct config_row *row)
 {
     json_begin_object(writer, NULL, JSON_INLINE);
     json_put_u64(writer, "tensor", row->tensor);
@@ -137,6 +155,7 @@ static void write_row(struct json_writer *writer, const struct config_row *row)
     json_put_u64(writer, "between_ns", row->between_ns);
     json_put_u64(writer, "peak_bytes", row->peak_bytes);
     json_put_fraction(writer, "bubble", row->bubble);
+    write_cost(writer, sweep, row);
     json_put_bool(writer, "front", row->is_on_front);
     json_put_bool(writer, "best", row->is_best);
     json_put_string(writer, "reason", row->reason);
@@ -154,6 +173,8 @@ void config_write(const struct config_sweep *sweep, struct text *text)
     json_put_string(&writer, "device", request->device->name);
     json_put_u64(&writer, "parameters", transformer_parameters(request->model));
     json_put_u64(&writer, "devices", request->devices);
+    if (request->without)
+        json_put_u64(&writer, "without", request->without);
     json_put_u64(&writer, "global_batch", request->global_batch);
     json_put_u64(&writer, "sequence", request->how.sequence);
     json_put_u64(&writer, "memory_bytes", sweep->memory_bytes);
@@ -162,7 +183,7 @@ void config_write(const struct config_sweep *sweep, struct text *text)
     json_put_fraction(&writer, "utilization", sweep->best ? config_utilization(sweep, sweep->best->iteration_ns) : 0);
     json_begin_array(&writer, "rows", JSON_LINES);
     for (size_t i = 0; i < sweep->count; i++)
-        write_row(&writer, &sweep->rows[i]);
+        write_row(&writer, sweep, &sweep->rows[i]);
     json_close(&writer);
     json_put_string(&writer, "stopped", sweep->stopped);
     json_close(&writer);
@@ -171,15 +192,21 @@ void config_write(const struct config_sweep *sweep, struct text *text)
 void config_write_csv(const struct config_sweep *sweep, struct text *text)
 {
     text_add(text, "tensor,context,expert,ranks,data,shard,micro_batch,micro_batches,schedule,chunks,outcome,iteration_ns,"
-                   "lower_bound_ns,between_ns,peak_bytes,bubble,front,best\n");
+                   "lower_bound_ns,between_ns,peak_bytes,bubble,front,best%s%s\n",
+             sweep->request.price > 0 ? ",price" : "", sweep->request.watts > 0 ? ",kwh" : "");
     for (size_t i = 0; i < sweep->count; i++) {
         const struct config_row *row = &sweep->rows[i];
-        text_add(text, "%u,%u,%u,%u,%u,%s,%u,%u,%s,%u,%s,%llu,%llu,%llu,%llu,%.6f,%d,%d\n", row->tensor, row->context,
+        text_add(text, "%u,%u,%u,%u,%u,%s,%u,%u,%s,%u,%s,%llu,%llu,%llu,%llu,%.6f,%d,%d", row->tensor, row->context,
                  row->expert, row->ranks, row->data, estimate_shard_words[row->shard], row->micro_batch,
                  row->micro_batches, row->schedule, row->chunks, config_outcome_names[row->outcome],
                  (unsigned long long)row->iteration_ns,
                  (unsigned long long)(row->outcome == CONFIG_NOT_TRIED ? row->bound_ns : row->lower_bound_ns),
                  (unsigned long long)row->between_ns, (unsigned long long)row->peak_bytes, row->bubble,
                  row->is_on_front, row->is_best);
+        if (sweep->request.price > 0)
+            text_add(text, ",%.6g", row->iteration_ns ? config_price(sweep, row->iteration_ns) : 0);
+        if (sweep->request.watts > 0)
+            text_add(text, ",%.6g", row->iteration_ns ? config_energy(sweep, row->iteration_ns) : 0);
+        text_add(text, "\n");
     }
 }

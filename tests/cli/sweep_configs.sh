@@ -36,6 +36,9 @@ weir sweep --config config.json --device h100-sxm --devices 8 --global-batch 16 
 tail -1 none.txt
 weir sweep --config config.json --device h100-sxm --devices 8 --global-batch 64 --tensor 2 --context 1 --ranks 4 \
     --micro-batch 1 --shard none --schedules 1f1b,gpipe --csv | cut -d, -f1-11
+weir sweep --config config.json --device h100-sxm --devices 32 --without 3 --global-batch 32 --schedules 1f1b \
+    --price 2.5 --watts 700 | grep 'have work\|billion tokens [ct]' | sed 's/ [0-9.]* kWh/ N kWh/; s/cost [0-9.]*/cost N/'
+weir sweep --config config.json --device h100-sxm --devices 8 --without 8 --global-batch 64; echo "exit $?"
 weir sweep --config config.json --devices 8 --global-batch 64 | head -1
 weir sweep --config config.json --device h100-sxm --devices 8 | head -1
 weir sweep profile.json --config config.json --device h100-sxm --devices 8 --global-batch 8 | head -1

@@ -160,6 +160,31 @@ static void utilization_is_of_the_models_flops(void **state)
     config_sweep_free(sweep);
 }
 
+// With 16 less 3 devices no way to share out uses more than 13, nor so few that one more pipeline would fit and divide.
+static void devices_can_be_missing(void **state)
+{
+    (void)state;
+    struct question question;
+    ask(&question, llama, 16, 0);
+    question.request.without = 3;
+    question.request.price = 2;
+    question.request.watts = 500;
+    struct config_sweep *sweep = run(&question.request);
+    assert_non_null(sweep->best);
+    for (size_t i = 0; i < sweep->count; i++) {
+        const struct config_row *row = &sweep->rows[i];
+        const uint32_t group = row->tensor * row->context * row->ranks;
+        assert_true(group * row->data <= 13);
+        assert_int_equal(row->data * row->micro_batch * row->micro_batches, 32);
+        for (uint32_t d = row->data + 1; group * d <= 13; d++)
+            assert_true(32 % (d * row->micro_batch) != 0);
+    }
+    const double seconds = 1e9 / (32.0 * 4096) * 0.5;  // of 10^9 tokens at half a second an iteration
+    assert_true(fabs(config_price(sweep, 500000000) - 2 * 13 * seconds / 3600) < 1e-6);
+    assert_true(fabs(config_energy(sweep, 500000000) - 0.5 * 13 * seconds / 3600) < 1e-6);
+    config_sweep_free(sweep);
+}
+
 static void what_was_asked_for_is_all_there_is(void **state)
 {
     (void)state;
@@ -250,6 +275,7 @@ int main(void)
         cmocka_unit_test(nothing_beats_what_it_calls_a_bound),
         cmocka_unit_test(the_number_of_threads_changes_nothing),
         cmocka_unit_test(utilization_is_of_the_models_flops),
+        cmocka_unit_test(devices_can_be_missing),
         cmocka_unit_test(what_was_asked_for_is_all_there_is),
         cmocka_unit_test(the_page_shows_what_is_written),
         cmocka_unit_test(what_cannot_be_is_a_sentence),
