@@ -126,6 +126,12 @@ static void the_profile_is_one_that_others_read(void **state)
     assert_int_equal(again->layer_count, 2 * 96 + 2);
     assert_int_equal(again->source.how, PROFILE_ESTIMATED);
     assert_int_equal(again->lent_count, 1);
+    for (size_t i = 0; i < again->layer_count; i++) {
+        const struct spread *spread = &again->layers[i].spread[PHASE_FORWARD];
+        assert_true(again->layers[i].has_spread[PHASE_FORWARD]);
+        assert_int_equal(spread->median_ns, again->layers[i].forward_ns);
+        assert_true(spread->min_ns < spread->median_ns && spread->median_ns < spread->p95_ns);
+    }
     uint64_t bytes = 0;
     for (size_t i = 0; i < again->layer_count; i++)
         bytes += again->layers[i].parameter_bytes;
