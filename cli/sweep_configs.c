@@ -15,7 +15,7 @@
 enum {
     KEY_CONFIG = KEY_OWN,
     KEY_ON_DEVICE, KEY_COUNT, KEY_WITHOUT, KEY_PRICE, KEY_WATTS, KEY_GLOBAL_BATCH, KEY_TENSOR, KEY_CONTEXT, KEY_EXPERT, KEY_MICRO_BATCH, KEY_SHARD,
-    KEY_SCHEDULES, KEY_OPTIMIZER, KEY_BUDGET, KEY_DEADLINE, KEY_JOBS, KEY_CSV, KEY_PLAN, KEY_PROFILE, KEY_MEGATRON,
+    KEY_SCHEDULES, KEY_OPTIMIZER, KEY_BUDGET, KEY_DEADLINE, KEY_JOBS, KEY_CSV, KEY_PLAN, KEY_PROFILE, KEY_SVG, KEY_MEGATRON,
     KEY_TORCHTITAN,
 };
 
@@ -27,7 +27,7 @@ struct numbers {
 };
 
 struct given {
-    const char *config, *device, *plan, *profile, *megatron, *torchtitan;
+    const char *config, *device, *plan, *profile, *svg, *megatron, *torchtitan;
     double price, watts;
     uint64_t devices, without, global_batch, budget, jobs, deadline_ns;
     struct numbers tensor, context, expert, ranks, chunks, micro_batch;
@@ -64,6 +64,7 @@ static const struct argp_option options[] = {
     { "jobs", KEY_JOBS, "N", 0, "Threads (one per core); the result is the same", 0 },
     { "plan", KEY_PLAN, "FILE", 0, "Where the best plan goes", 0 },
     { "profile", KEY_PROFILE, "FILE", 0, "Where its estimated profile goes", 0 },
+    { "svg", KEY_SVG, "FILE", 0, "Where a picture of time against memory goes", 0 },
     { "megatron", KEY_MEGATRON, "FILE", 0, "Where it goes as Megatron-Core's arguments", 0 },
     { "torchtitan", KEY_TORCHTITAN, "FILE", 0, "Where it goes as torchtitan's configuration", 0 },
     OPTION_JSON,
@@ -138,6 +139,9 @@ static error_t take_file(int key, char *argument, struct given *given, struct ar
         return 0;
     case KEY_PROFILE:
         given->profile = argument;
+        return 0;
+    case KEY_SVG:
+        given->svg = argument;
         return 0;
     case KEY_MEGATRON:
         given->megatron = argument;
@@ -259,6 +263,10 @@ static int write_best(const struct given *given, const struct config_sweep *swee
     if (given->plan && code == 0) {
         plan_write(sweep->best->plan, &text);
         code = command_write(&text, given->plan, 0);
+    }
+    if (given->svg && code == 0) {
+        config_draw(sweep, &text);
+        code = command_write(&text, given->svg, 0);
     }
     if (given->megatron && code == 0)
         code = export_best(sweep, profile, "megatron", given->megatron);

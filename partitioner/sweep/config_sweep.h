@@ -116,6 +116,9 @@ void config_print(const struct config_sweep *sweep, struct text *text);
 void config_write(const struct config_sweep *sweep, struct text *text);
 void config_write_csv(const struct config_sweep *sweep, struct text *text);
 
+// Time against memory (a self-contained SVG).
+void config_draw(const struct config_sweep *sweep, struct text *text);
+
 // --- for config_sweep.c -----------------------------------------------------------------------------------------
 
 // Fills in rows, refused_degrees and model_flops (config_space.c).

@@ -209,6 +209,37 @@ static void what_was_asked_for_is_all_there_is(void **state)
     config_sweep_free(sweep);
 }
 
+static size_t count(const char *text, const char *what)
+{
+    size_t found = 0;
+    for (const char *at = text; (at = strstr(at, what)); at++)
+        found++;
+    return found;
+}
+
+static void a_picture_has_a_dot_for_each_plan(void **state)
+{
+    (void)state;
+    struct question question;
+    struct text svg = { 0 }, none = { 0 };
+    ask(&question, llama, 8, 0);
+    struct config_sweep *sweep = run(&question.request);
+    config_draw(sweep, &svg);
+    assert_int_equal(count(svg.data, "<circle"), sweep->counts[CONFIG_PLANNED]);
+    assert_int_equal(count(svg.data, "<path class=\"stair\""), 1);
+    assert_null(strstr(svg.data, "nan"));
+    assert_null(strstr(svg.data, "inf"));
+    config_sweep_free(sweep);
+    ask(&question, llama, 8, GIB / 2);
+    sweep = run(&question.request);
+    config_draw(sweep, &none);
+    assert_int_equal(count(none.data, "<circle"), 0);
+    assert_null(strstr(none.data, "inf"));
+    config_sweep_free(sweep);
+    text_clear(&svg);
+    text_clear(&none);
+}
+
 static void the_page_shows_what_is_written(void **state)
 {
     (void)state;
@@ -277,6 +308,7 @@ int main(void)
         cmocka_unit_test(utilization_is_of_the_models_flops),
         cmocka_unit_test(devices_can_be_missing),
         cmocka_unit_test(what_was_asked_for_is_all_there_is),
+        cmocka_unit_test(a_picture_has_a_dot_for_each_plan),
         cmocka_unit_test(the_page_shows_what_is_written),
         cmocka_unit_test(what_cannot_be_is_a_sentence),
         cmocka_unit_test(it_can_be_ended),
