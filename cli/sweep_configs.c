@@ -14,9 +14,9 @@
 
 enum {
     KEY_CONFIG = KEY_OWN,
-    KEY_ON_DEVICE, KEY_COUNT, KEY_WITHOUT, KEY_PRICE, KEY_WATTS, KEY_GLOBAL_BATCH, KEY_TENSOR, KEY_CONTEXT, KEY_EXPERT, KEY_MICRO_BATCH, KEY_SHARD,
-    KEY_SCHEDULES, KEY_OPTIMIZER, KEY_BUDGET, KEY_DEADLINE, KEY_JOBS, KEY_CSV, KEY_PLAN, KEY_PROFILE, KEY_SVG, KEY_MEGATRON,
-    KEY_TORCHTITAN,
+    KEY_ON_DEVICE, KEY_COUNT, KEY_WITHOUT, KEY_PRICE, KEY_WATTS, KEY_GLOBAL_BATCH,
+    KEY_TENSOR, KEY_CONTEXT, KEY_EXPERT, KEY_MICRO_BATCH, KEY_SHARD, KEY_SCHEDULES, KEY_OPTIMIZER,
+    KEY_BUDGET, KEY_DEADLINE, KEY_JOBS, KEY_CSV, KEY_PLAN, KEY_PROFILE, KEY_SVG, KEY_MEGATRON, KEY_TORCHTITAN,
 };
 
 enum { MOST_DEVICES = 1 << 16, MOST_DEGREE = 4096, MOST_NUMBERS = 64, MOST_SCHEDULES = 32 };
@@ -215,10 +215,11 @@ static const struct argp argp = {
     .options = options,
     .parser = take,
     .children = children,
-    .doc = "Plans every way to share a model out over devices that are not here: tensor, context, expert, pipeline and data"
-           " parallel, what is held once, micro-batches, schedules. Layers are estimated (docs/estimate.md), and what"
+    .doc = "Plans every way to share a model out over devices that are not here: tensor, context, expert, pipeline and"
+           " data parallel, what is held once, micro-batches, schedules. Layers are estimated (docs/estimate.md), and what"
            " cannot be the best by its bounds is not planned. Ctrl-C ends it with the best so far."
-           "\vWith --megatron or --torchtitan only what these have by name is tried. Exit code 1: nothing fits.\n\nExamples:\n"
+           "\vWith --megatron or --torchtitan only what these have by name is tried. Exit code 1: nothing fits.\n\n"
+           "Examples:\n"
            "  weir sweep --config config.json --device h100-sxm --devices 1024 \\\n"
            "      --global-batch 1024 --megatron args.sh\n",
 };

@@ -97,7 +97,8 @@ static void write_degrees(struct export *export)
         text_add(export->text, "    --expert-model-parallel-size %u\n", degrees->expert);
     text_add(export->text, "    --seq-length %llu\n", (unsigned long long)degrees->sequence);
     if (degrees->shares_optimizer)
-        text_add(export->text, "    --use-distributed-optimizer\n    --overlap-grad-reduce\n    --overlap-param-gather\n");
+        text_add(export->text, "    --use-distributed-optimizer\n    --overlap-grad-reduce\n"
+                               "    --overlap-param-gather\n");
     if (degrees->shares_weights)
         text_add(export->text, "    --use-megatron-fsdp\n    --data-parallel-sharding-strategy optim_grads_params\n");
 }

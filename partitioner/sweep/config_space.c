@@ -18,9 +18,9 @@ struct space {
     const struct generator *schedules[MOST_CHOICES];
     size_t schedule_count;
     uint64_t memory_bytes;
-    struct estimate *estimate;  // of the degrees at hand
-    double *units;              // F + B of what cannot be cut, in order: embedding, blocks, head
-    double *forwards;           // F of them
+    struct estimate *estimate; // of the degrees at hand
+    double *units;             // F + B of what cannot be cut, in order: embedding, blocks, head
+    double *forwards;          // F of them
     size_t unit_count;
     struct error *error;
 };
@@ -182,8 +182,9 @@ static bool add_schedule(struct space *space, const struct generator *generator,
     const uint32_t own[] = { generator->usual_chunks };
     const struct sweep_list asked = space->request->chunks;
     const bool is_open = strcmp(generator->name, "interleaved") == 0;
-    const struct sweep_list chunks = !is_open ? (struct sweep_list){ own, 1 }
-        : asked.count ? asked : (struct sweep_list){ usual, 3 };
+    const struct sweep_list chunks = !is_open      ? (struct sweep_list){ own, 1 }
+                                     : asked.count ? asked
+                                                   : (struct sweep_list){ usual, 3 };
     snprintf(row.schedule, sizeof row.schedule, "%s", generator->name);
     for (size_t c = 0; c < chunks.count; c++) {
         row.chunks = chunks.at[c];
@@ -234,7 +235,8 @@ static void fill_units(struct space *space)
 static bool may_fit(const struct space *space, uint32_t ranks)
 {
     struct profile_layer layers[LAYER_PARTS] = { 0 };
-    struct profile mini = { .dtype = (char *)space->estimate->request.dtype, .layers = layers,
+    struct profile mini = { .dtype = (char *)space->estimate->request.dtype,
+                            .layers = layers,
                             .layer_count = LAYER_PARTS };
     const struct holding *holding = &space->request->holding;
     uint64_t bytes = 0;
@@ -276,7 +278,9 @@ static bool is_of_use(const struct space *space, const struct config_row *row)
 static bool add_shards(struct space *space, struct config_row row)
 {
     static const enum estimate_shard usual[] = {
-        ESTIMATE_SHARD_NONE, ESTIMATE_SHARD_OPTIMIZER, ESTIMATE_SHARD_WEIGHTS,
+        ESTIMATE_SHARD_NONE,
+        ESTIMATE_SHARD_OPTIMIZER,
+        ESTIMATE_SHARD_WEIGHTS,
     };
     const struct config_shards given = space->request->shards;
     const struct config_shards shards = given.count ? given : (struct config_shards){ usual, 3 };
@@ -350,7 +354,8 @@ static bool add_degrees(struct space *space)
     for (size_t t = 0; t < tensor.count; t++)
         for (size_t c = 0; c < context.count; c++)
             for (size_t e = 0; e < expert.count; e++) {
-                const struct config_row row = { .tensor = tensor.at[t], .context = context.at[c],
+                const struct config_row row = { .tensor = tensor.at[t],
+                                                .context = context.at[c],
                                                 .expert = expert.at[e] };
                 const uint64_t group = (uint64_t)row.tensor * row.context;
                 if ((request->without || request->devices % group == 0) && !add_pipelines(space, row))
@@ -391,14 +396,17 @@ static bool find_schedules(struct space *space)
 bool config_list(struct config_sweep *sweep, struct error *error)
 {
     const size_t units = sweep->request.model->layers + 2;
-    struct space space = { .sweep = sweep, .request = &sweep->request, .unit_count = units, .error = error,
+    struct space space = { .sweep = sweep,
+                           .request = &sweep->request,
+                           .unit_count = units,
+                           .error = error,
                            .memory_bytes = sweep->memory_bytes };
     space.estimate = malloc(sizeof *space.estimate);
     space.units = calloc(units, sizeof space.units[0]);
     space.forwards = calloc(units, sizeof space.forwards[0]);
     bool good = space.estimate && space.units && space.forwards;
-    good = good ? find_schedules(&space) && count_flops(&space) && add_degrees(&space)
-                : error_no_memory(error, "a sweep");
+    good =
+        good ? find_schedules(&space) && count_flops(&space) && add_degrees(&space) : error_no_memory(error, "a sweep");
     free(space.forwards);
     free(space.units);
     free(space.estimate);

@@ -1,4 +1,5 @@
-// A sweep over configurations as a picture: a dot for each that was planned, the quickest in its memory joined by stairs.
+// A sweep over configurations as a picture: a dot for each that was planned, the quickest in its memory joined by
+// stairs.
 #include <stdlib.h>
 
 #include "common/number.h"
@@ -14,10 +15,11 @@ static void draw_head(const struct config_sweep *sweep, struct text *text)
     drawing_escape(request->model->name, text);
     text_add(text, " on %u ", request->devices);
     drawing_escape(request->device->name, text);
-    text_add(text, ": time against memory</text>\n<text x=\"%d\" y=\"56\" class=\"mark\">An iteration of %llu sequences of"
-                   " %llu tokens, estimated. A dot is a configuration that was planned; full where nothing is as quick in"
-                   " its memory.</text>\n", AXES_LEFT, (unsigned long long)request->global_batch,
-             (unsigned long long)request->how.sequence);
+    text_add(text,
+             ": time against memory</text>\n<text x=\"%d\" y=\"56\" class=\"mark\">An iteration of %llu sequences of"
+             " %llu tokens, estimated. A dot is a configuration that was planned; full where nothing is as quick in"
+             " its memory.</text>\n",
+             AXES_LEFT, (unsigned long long)request->global_batch, (unsigned long long)request->how.sequence);
 }
 
 static void draw_dot(const struct front_axes *axes, const struct config_row *row, struct text *text)
@@ -26,10 +28,12 @@ static void draw_dot(const struct front_axes *axes, const struct config_row *row
     text_add(text, "<circle r=\"%s\" stroke-width=\"1.4\" stroke=\"#922a74\" fill=\"%s\" cx=\"%.1f\" cy=\"%.1f\">",
              row->is_on_front ? "4.8" : "3", row->is_on_front ? "#922a74" : "#fff",
              front_axes_x(axes, (double)row->peak_bytes), front_axes_y(axes, (double)row->iteration_ns));
-    text_add(text, "<title>tensor %u, context %u, expert %u, pipeline %u, data %u, shared: %s; %u x %u by %s, %u: %s in %s"
-                   "</title></circle>\n", row->tensor, row->context, row->expert, row->ranks, row->data,
-             estimate_shard_words[row->shard], row->micro_batches, row->micro_batch, row->schedule, row->chunks,
-             time_format(row->iteration_ns, time), bytes_format(row->peak_bytes, peak));
+    text_add(text,
+             "<title>tensor %u, context %u, expert %u, pipeline %u, data %u, shared: %s; %u x %u by %s, %u: %s in %s"
+             "</title></circle>\n",
+             row->tensor, row->context, row->expert, row->ranks, row->data, estimate_shard_words[row->shard],
+             row->micro_batches, row->micro_batch, row->schedule, row->chunks, time_format(row->iteration_ns, time),
+             bytes_format(row->peak_bytes, peak));
 }
 
 static int by_time(const void *a, const void *b)

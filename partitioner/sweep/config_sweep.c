@@ -19,42 +19,6 @@ const char *const config_outcome_names[] = {
 // Rows that are planned with the same best in mind, so that what comes out does not depend on the number of threads.
 enum { ROUND = 16 };
 
-static uint32_t present(const struct config_request *request)
-{
-    return request->devices - request->without;
-}
-
-double config_utilization(const struct config_sweep *sweep, uint64_t iteration_ns)
-{
-    const struct config_request *request = &sweep->request;
-    const char *dtype = request->how.products ? request->how.products : request->how.dtype;
-    const struct rated_product *product = rated_device_product(request->device, dtype);
-    const double peak = product ? (double)product->gigaflops * present(request) : 0;  // flops per ns
-    return peak > 0 ? sweep->model_flops / (double)iteration_ns / peak : 0;
-}
-
-double config_tokens_per_second(const struct config_sweep *sweep, uint64_t iteration_ns)
-{
-    const struct config_request *request = &sweep->request;
-    const double tokens = (double)request->global_batch * (double)request->how.sequence;
-    return tokens / ((double)iteration_ns / 1e9) / present(request);
-}
-
-static double device_hours(const struct config_sweep *sweep, uint64_t iteration_ns)
-{
-    return 1e9 / config_tokens_per_second(sweep, iteration_ns) / 3600;
-}
-
-double config_price(const struct config_sweep *sweep, uint64_t iteration_ns)
-{
-    return sweep->request.price * device_hours(sweep, iteration_ns);
-}
-
-double config_energy(const struct config_sweep *sweep, uint64_t iteration_ns)
-{
-    return sweep->request.watts / 1000 * device_hours(sweep, iteration_ns);
-}
-
 const struct rated_level *config_pipeline_level(const struct config_request *request, const struct config_row *row)
 {
     const uint64_t apart = (uint64_t)row->tensor * row->context * row->data;
@@ -85,7 +49,8 @@ struct profile *config_profile(const struct config_request *request, const struc
     if (!estimate)
         error_no_memory(error, "an estimate");
     struct profile *profile = estimate && estimate_model(request->model, request->device, &how, estimate, error)
-                                  ? estimate_profile(estimate, error) : NULL;
+                                  ? estimate_profile(estimate, error)
+                                  : NULL;
     free(estimate);
     return profile;
 }
@@ -129,7 +94,7 @@ static void note_none(struct config_row *row, uint64_t least_ns, const struct se
                       const struct error *why)
 {
     char bytes[NUMBER_SIZE];
-    if (row->outcome == CONFIG_PLANNED) {  // and nothing quicker now
+    if (row->outcome == CONFIG_PLANNED) { // and nothing quicker now
         raise_bound(row, least_ns);
         return;
     }
@@ -151,7 +116,7 @@ static void note_none(struct config_row *row, uint64_t least_ns, const struct se
 
 // What a round has in common.
 struct goal {
-    uint64_t below_ns;  // what an iteration has to be quicker than; UINT64_MAX: any will do
+    uint64_t below_ns; // what an iteration has to be quicker than; UINT64_MAX: any will do
     uint64_t budget;
 };
 
@@ -171,8 +136,13 @@ static bool plan_row(const struct config_sweep *sweep, struct config_row *row, s
     struct holding holding = request->holding;
     holding.tied_apart = row->ranks > 1 && holding_can_tie_apart(profile, true);
     const struct search_request search = {
-        .profile = profile, .cluster = cluster, .schedule = row->schedule, .ranks = row->ranks, .chunks = row->chunks,
-        .micro_batches = row->micro_batches, .holding = holding,
+        .profile = profile,
+        .cluster = cluster,
+        .schedule = row->schedule,
+        .ranks = row->ranks,
+        .chunks = row->chunks,
+        .micro_batches = row->micro_batches,
+        .holding = holding,
         .wanted.below_ns = goal.below_ns == UINT64_MAX ? 0 : goal.below_ns - row->between_ns,
         .limits.budget = goal.budget,
         .limits.interrupted = request->interrupted,
@@ -337,51 +307,6 @@ static bool run_rows(struct config_sweep *sweep, uint64_t since, struct error *e
     return !sweep->best || must_stop(sweep, since) || run_best_again(sweep, threads, error);
 }
 
-// --- what came of it ------------------------------------------------------------------------------------------------
-
-// What most of the difference to the best is.
-static void explain(const struct config_sweep *sweep, struct config_row *row)
-{
-    const struct config_row *best = sweep->best;
-    const double whole = (double)best->iteration_ns, behind = (double)row->iteration_ns - whole;
-    const double work = row->work_ns - best->work_ns, between = (double)row->between_ns - (double)best->between_ns;
-    const double waiting = behind - work - between;
-    const char *what = work >= waiting && work >= between ? "layers take longer"
-        : waiting >= between ? "more waiting or running again" : "more between iterations";
-    const double most = work >= waiting && work >= between ? work : waiting >= between ? waiting : between;
-    snprintf(row->reason, sizeof row->reason, "%s (%.1f %% of the best's time)", what, 100 * most / whole);
-}
-
-static void judge(struct config_sweep *sweep)
-{
-    sweep->lower_bound_ns = sweep->best ? sweep->best->iteration_ns : UINT64_MAX;
-    uint64_t least_bytes = UINT64_MAX;
-    for (size_t i = 0; i < sweep->count; i++) {
-        struct config_row *row = &sweep->rows[i];
-        sweep->counts[row->outcome]++;
-        row->is_best = row == sweep->best;
-        const bool is_open = row->outcome == CONFIG_PLANNED || row->outcome == CONFIG_NOT_QUICKER;
-        const uint64_t least = row->outcome == CONFIG_NOT_TRIED ? row->bound_ns : row->lower_bound_ns;
-        if ((is_open || row->outcome == CONFIG_NOT_TRIED) && least < sweep->lower_bound_ns)
-            sweep->lower_bound_ns = least;
-        if (row->outcome == CONFIG_PLANNED && !row->is_best)
-            explain(sweep, row);
-        if (row->outcome == CONFIG_PLANNED && row->peak_bytes < least_bytes)
-            least_bytes = row->peak_bytes;
-    }
-    // On the front: no planned row is at least as good in time and bytes, and better in one.
-    for (size_t i = 0; i < sweep->count; i++) {
-        struct config_row *row = &sweep->rows[i];
-        row->is_on_front = row->outcome == CONFIG_PLANNED;
-        for (size_t j = 0; j < sweep->count && row->is_on_front; j++) {
-            const struct config_row *other = &sweep->rows[j];
-            row->is_on_front = other->outcome != CONFIG_PLANNED || other->iteration_ns > row->iteration_ns
-                || other->peak_bytes > row->peak_bytes
-                || (other->iteration_ns == row->iteration_ns && other->peak_bytes == row->peak_bytes);
-        }
-    }
-}
-
 static bool check(struct config_request *request, struct error *error)
 {
     if (request->how.sequence == 0)
@@ -411,15 +336,17 @@ struct config_sweep *config_sweep_run(const struct config_request *given, struct
     sweep->memory_bytes = request->memory_bytes ? request->memory_bytes : device->memory_bytes - device->reserved_bytes;
     bool good = check(request, error) && config_list(sweep, error);
     if (good && sweep->count == 0)
-        good = error_set(error, "no way to share %u devices out makes %llu sequences in micro-batches and divides the"
-                         " model", request->devices, (unsigned long long)request->global_batch);
+        good = error_set(error,
+                         "no way to share %u devices out makes %llu sequences in micro-batches and divides the"
+                         " model",
+                         request->devices, (unsigned long long)request->global_batch);
     if (good)
         qsort(sweep->rows, sweep->count, sizeof sweep->rows[0], by_promise);
     if (!good || !run_rows(sweep, since, error)) {
         config_sweep_free(sweep);
         return NULL;
     }
-    judge(sweep);
+    config_judge(sweep);
     return sweep;
 }
 

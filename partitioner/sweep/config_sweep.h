@@ -6,12 +6,12 @@
 //        v        config_space: estimate_model(), and what no plan of it can beat
 //     rows, in the order of what their schedules' formulas promise
 //        |
-//        v        config_sweep: in rounds, planned by plan_search() on several threads, below the best of earlier rounds,
-//        |        with little work each; then the best of them once more, with much
+//        v        config_sweep: in rounds, planned by plan_search() on several threads, below the best of earlier
+//        |        rounds, with little work each; then the best of them once more, with much
 //     the best, its gap over all of the space, and why others lost
 //
 // A plan is of one pipeline; `data` of them train side by side. What lies between their iterations, gradients and the
-// update, is the estimate's. Devices are numbered as Megatron numbers them, tensor innermost and the pipeline outermost.
+// update, is the estimate's. Devices are numbered as Megatron numbers them, tensor innermost, pipeline outermost.
 #ifndef PARTITIONER_SWEEP_CONFIG_SWEEP_H
 #define PARTITIONER_SWEEP_CONFIG_SWEEP_H
 
@@ -96,7 +96,8 @@ struct config_sweep {
     char stopped[80];         // why it ended early, or empty
 };
 
-// NULL where the request cannot be (ERROR_INPUT), or a machine's trouble ends it. What the request points to outlives the sweep.
+// NULL where the request cannot be (ERROR_INPUT), or a machine's trouble ends it. What the request points to outlives the
+// sweep.
 struct config_sweep *config_sweep_run(const struct config_request *request, struct error *error);
 void config_sweep_free(struct config_sweep *sweep);
 
@@ -118,6 +119,9 @@ void config_write_csv(const struct config_sweep *sweep, struct text *text);
 
 // Time against memory (a self-contained SVG).
 void config_draw(const struct config_sweep *sweep, struct text *text);
+
+// Finds the front, the bound of all, and the reasons (config_judge.c); config_sweep_run() does.
+void config_judge(struct config_sweep *sweep);
 
 // --- for config_sweep.c -----------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ enum { MOST_SHOWN = 12, CONFIGS_VERSION = 1 };
 static bool are_shared_out_alike(const struct config_row *a, const struct config_row *b)
 {
     return a->tensor == b->tensor && a->context == b->context && a->expert == b->expert && a->ranks == b->ranks
-        && a->shard == b->shard;
+           && a->shard == b->shard;
 }
 
 // The quickest planned row behind `last` of a way to share out that no quicker row has; NULL: there is none.
@@ -37,11 +37,13 @@ static void print_row(const struct config_sweep *sweep, const struct config_row 
 {
     char time[NUMBER_SIZE], peak[NUMBER_SIZE], between[NUMBER_SIZE];
     text_add(text, "%c %3u %3u %3u %4u %5u  %-9s %3u %5u  %-12s %2u  %9s %5.1f %8.0f %6.1f %9s %9s  ",
-             row->is_best ? '*' : row->is_on_front ? '+' : ' ', row->tensor, row->context, row->expert, row->ranks,
-             row->data, estimate_shard_words[row->shard], row->micro_batch, row->micro_batches, row->schedule,
-             row->chunks, time_format(row->iteration_ns, time), 100 * config_utilization(sweep, row->iteration_ns),
-             config_tokens_per_second(sweep, row->iteration_ns), 100 * row->bubble,
-             time_format(row->between_ns, between), bytes_format(row->peak_bytes, peak));
+             row->is_best       ? '*'
+             : row->is_on_front ? '+'
+                                : ' ',
+             row->tensor, row->context, row->expert, row->ranks, row->data, estimate_shard_words[row->shard],
+             row->micro_batch, row->micro_batches, row->schedule, row->chunks, time_format(row->iteration_ns, time),
+             100 * config_utilization(sweep, row->iteration_ns), config_tokens_per_second(sweep, row->iteration_ns),
+             100 * row->bubble, time_format(row->between_ns, between), bytes_format(row->peak_bytes, peak));
     shown_add(text, "%s", row->reason);
     text_add(text, "\n");
 }
@@ -56,19 +58,21 @@ static void print_rows(const struct config_sweep *sweep, struct text *text)
         print_row(sweep, row, text);
         shown[count] = row;
     }
-    text_add(text, "\n* best, + on the front of time against bytes; of each way to share out (tensor t, context c, expert e,"
-                   " pipeline p, and what\ndata parallel d holds once) the best that was planned. Micro-batches of b"
-                   " sequences, m of them; v stages on each rank.\nWhat is planned has to be quicker than what was found"
-                   " before, so that not every way has a row.\n");
+    text_add(text,
+             "\n* best, + on the front of time against bytes; of each way to share out (tensor t, context c, expert e,"
+             " pipeline p, and what\ndata parallel d holds once) the best that was planned. Micro-batches of b"
+             " sequences, m of them; v stages on each rank.\nWhat is planned has to be quicker than what was found"
+             " before, so that not every way has a row.\n");
 }
 
 static void print_counts(const struct config_sweep *sweep, struct text *text)
 {
     const size_t *counts = sweep->counts;
-    text_add(text, "Of %zu configurations %zu were planned, %zu cannot be as quick, or no quicker plan of them was found,"
-                   " %zu cannot be by their\nbounds alone, %zu do not fit, %zu cannot be", sweep->count,
-             counts[CONFIG_PLANNED], counts[CONFIG_NOT_QUICKER], counts[CONFIG_BOUNDED], counts[CONFIG_DOES_NOT_FIT],
-             counts[CONFIG_REFUSED]);
+    text_add(text,
+             "Of %zu configurations %zu were planned, %zu cannot be as quick, or no quicker plan of them was found,"
+             " %zu cannot be by their\nbounds alone, %zu do not fit, %zu cannot be",
+             sweep->count, counts[CONFIG_PLANNED], counts[CONFIG_NOT_QUICKER], counts[CONFIG_BOUNDED],
+             counts[CONFIG_DOES_NOT_FIT], counts[CONFIG_REFUSED]);
     if (counts[CONFIG_NOT_TRIED])
         text_add(text, ", %zu were not tried (%s)", counts[CONFIG_NOT_TRIED], sweep->stopped);
     text_add(text, "; %zu ways to share out do not divide the model.\n", sweep->refused_degrees);
@@ -191,8 +195,9 @@ void config_write(const struct config_sweep *sweep, struct text *text)
 
 void config_write_csv(const struct config_sweep *sweep, struct text *text)
 {
-    text_add(text, "tensor,context,expert,ranks,data,shard,micro_batch,micro_batches,schedule,chunks,outcome,iteration_ns,"
-                   "lower_bound_ns,between_ns,peak_bytes,bubble,front,best%s%s\n",
+    text_add(text,
+             "tensor,context,expert,ranks,data,shard,micro_batch,micro_batches,schedule,chunks,outcome,iteration_ns,"
+             "lower_bound_ns,between_ns,peak_bytes,bubble,front,best%s%s\n",
              sweep->request.price > 0 ? ",price" : "", sweep->request.watts > 0 ? ",kwh" : "");
     for (size_t i = 0; i < sweep->count; i++) {
         const struct config_row *row = &sweep->rows[i];

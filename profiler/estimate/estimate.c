@@ -247,7 +247,8 @@ static struct spread validated_spread(const struct estimate *estimate)
         return (struct spread){ 875, 1000, 2593 };
     if (estimate->request.shard == ESTIMATE_SHARD_WEIGHTS)
         return (struct spread){ 909, 1000, 1330 };
-    const bool is_narrow = estimate->request.products && strcmp(estimate->request.products, estimate->request.dtype) != 0;
+    const char *products = estimate->request.products;
+    const bool is_narrow = products && strcmp(products, estimate->request.dtype) != 0;
     return is_narrow ? (struct spread){ 902, 1000, 1169 } : (struct spread){ 896, 1000, 1208 };
 }
 

@@ -1,0 +1,87 @@
+// What came of a sweep over configurations: its bound, its front, why others lost, and what the best is worth.
+#include <stdio.h>
+
+#include "partitioner/sweep/config_sweep.h"
+
+static uint32_t present(const struct config_request *request)
+{
+    return request->devices - request->without;
+}
+
+double config_utilization(const struct config_sweep *sweep, uint64_t iteration_ns)
+{
+    const struct config_request *request = &sweep->request;
+    const char *dtype = request->how.products ? request->how.products : request->how.dtype;
+    const struct rated_product *product = rated_device_product(request->device, dtype);
+    const double peak = product ? (double)product->gigaflops * present(request) : 0; // flops per ns
+    return peak > 0 ? sweep->model_flops / (double)iteration_ns / peak : 0;
+}
+
+double config_tokens_per_second(const struct config_sweep *sweep, uint64_t iteration_ns)
+{
+    const struct config_request *request = &sweep->request;
+    const double tokens = (double)request->global_batch * (double)request->how.sequence;
+    return tokens / ((double)iteration_ns / 1e9) / present(request);
+}
+
+static double device_hours(const struct config_sweep *sweep, uint64_t iteration_ns)
+{
+    return 1e9 / config_tokens_per_second(sweep, iteration_ns) / 3600;
+}
+
+double config_price(const struct config_sweep *sweep, uint64_t iteration_ns)
+{
+    return sweep->request.price * device_hours(sweep, iteration_ns);
+}
+
+double config_energy(const struct config_sweep *sweep, uint64_t iteration_ns)
+{
+    return sweep->request.watts / 1000 * device_hours(sweep, iteration_ns);
+}
+
+// --- the judgement --------------------------------------------------------------
+
+// What most of the difference to the best is.
+static void explain(const struct config_sweep *sweep, struct config_row *row)
+{
+    const struct config_row *best = sweep->best;
+    const double whole = (double)best->iteration_ns, behind = (double)row->iteration_ns - whole;
+    const double work = row->work_ns - best->work_ns, between = (double)row->between_ns - (double)best->between_ns;
+    const double waiting = behind - work - between;
+    const char *what = work >= waiting && work >= between ? "layers take longer"
+                       : waiting >= between               ? "more waiting or running again"
+                                                          : "more between iterations";
+    const double most = work >= waiting && work >= between ? work : waiting >= between ? waiting : between;
+    snprintf(row->reason, sizeof row->reason, "%s (%.1f %% of the best's time)", what, 100 * most / whole);
+}
+
+// No planned row is at least as good in time and bytes, and better in one.
+static bool is_on_front(const struct config_sweep *sweep, const struct config_row *row)
+{
+    bool is = row->outcome == CONFIG_PLANNED;
+    for (size_t i = 0; is && i < sweep->count; i++) {
+        const struct config_row *other = &sweep->rows[i];
+        is = other->outcome != CONFIG_PLANNED || other->iteration_ns > row->iteration_ns
+             || other->peak_bytes > row->peak_bytes
+             || (other->iteration_ns == row->iteration_ns && other->peak_bytes == row->peak_bytes);
+    }
+    return is;
+}
+
+void config_judge(struct config_sweep *sweep)
+{
+    sweep->lower_bound_ns = sweep->best ? sweep->best->iteration_ns : UINT64_MAX;
+    for (size_t i = 0; i < sweep->count; i++) {
+        struct config_row *row = &sweep->rows[i];
+        sweep->counts[row->outcome]++;
+        row->is_best = row == sweep->best;
+        const bool is_open = row->outcome == CONFIG_PLANNED || row->outcome == CONFIG_NOT_QUICKER;
+        const uint64_t least = row->outcome == CONFIG_NOT_TRIED ? row->bound_ns : row->lower_bound_ns;
+        if ((is_open || row->outcome == CONFIG_NOT_TRIED) && least < sweep->lower_bound_ns)
+            sweep->lower_bound_ns = least;
+        if (row->outcome == CONFIG_PLANNED && !row->is_best)
+            explain(sweep, row);
+    }
+    for (size_t i = 0; i < sweep->count; i++)
+        sweep->rows[i].is_on_front = is_on_front(sweep, &sweep->rows[i]);
+}
