@@ -13,16 +13,17 @@
 #include "models/shards.h"
 #include "profiler/lint.h"
 #include "profiler/report.h"
+#include "trainer/calibrate.h"
 #include "trainer/measure_model.h"
 #include "trainer/measure_shards.h"
 #include "trainer/model_spec.h"
 
-enum { KEY_LINT = KEY_OWN, KEY_REPEATS, KEY_CLOCK, KEY_LINKS, KEY_TENSOR };
+enum { KEY_LINT = KEY_OWN, KEY_REPEATS, KEY_CLOCK, KEY_LINKS, KEY_TENSOR, KEY_CALIBRATE };
 
 struct given {
     const char *model, *lint, *device;
     struct measure_options how;
-    bool says_clock, is_links, verbose;
+    bool says_clock, is_links, is_calibration, verbose;
     uint32_t tensor[8];  // each a variant
     size_t tensor_count;
     struct shared_options shared;
@@ -40,6 +41,7 @@ static const struct argp_option options[] = {
     OPTION_CLUSTER,
     { "links", KEY_LINKS, 0, 0, "The links between ranks, as a cluster", 0 },
     OPTION_MEMORY,
+    { "calibrate", KEY_CALIBRATE, 0, 0, "How fast a device's kernels are, for weir estimate --device", 0 },
     { "lint", KEY_LINT, "FILE", 0, "Say what looks wrong with a profile, a line each", 0 },
     { 0 },
 };
@@ -75,6 +77,9 @@ static error_t take(int key, char *argument, struct argp_state *state)
     case KEY_LINT:
         given->lint = argument;
         break;
+    case KEY_CALIBRATE:
+        given->is_calibration = true;
+        break;
     case KEY_LINKS:
         given->is_links = true;
         break;
@@ -82,8 +87,10 @@ static error_t take(int key, char *argument, struct argp_state *state)
         option_argument(&given->model, argument, "model", state);
         break;
     case ARGP_KEY_END:
-        if ((given->model != NULL) + (given->lint != NULL) + given->is_links != 1)
-            argp_error(state, "either a model, or --links, or --lint and a profile is needed");
+        if ((given->model != NULL) + (given->lint != NULL) + given->is_links + given->is_calibration != 1)
+            argp_error(state, "either a model, or --links, or --calibrate, or --lint and a profile is needed");
+        if (given->is_calibration && (given->says_clock || given->shared.memory_bytes > 0))
+            argp_error(state, "--calibrate has a clock and a memory of its own: leave --clock and --memory out");
         if (given->is_links ? given->says_clock : given->shared.memory_bytes > 0)
             argp_error(state, given->is_links ? "links are timed by the devices: --clock says nothing of them"
                                               : "--memory is for --links");
@@ -103,21 +110,22 @@ static error_t take(int key, char *argument, struct argp_state *state)
 static const struct argp argp = {
     .options = options,
     .parser = take,
-    .args_doc = "MODEL\n--links\n--lint FILE",
+    .args_doc = "MODEL\n--links\n--calibrate\n--lint FILE",
     .doc = "Measures what the layers of a built-in model cost on this machine, or the links between ranks; or looks a "
            "profile over.\v"
            "--pad-vocabulary is the word padded behind a model's name (weir model --help): the profile, plans made of it "
            "and weir train name the model with it.\n\n"
            "--tensor 2,4 adds variants \"tensor2\" and \"tensor4\" of the layers that can be split (attention and MLP), "
            "for weir partition --variants; their sums take what they take here, or over the innermost link of --cluster.\n\n"
-           "With --links the ranks are processes that torchrun, mpirun or srun has started, or several devices of one; the "
-           "document is what --cluster takes.\n\n"
+           "With --links the ranks are processes that torchrun, mpirun or srun has started, or several devices of one; "
+           "the document is what --cluster takes. That of --calibrate is what weir estimate --device takes.\n\n"
            "Exit code 1: a finding makes the profile untrusted (--lint).\n\n"
-           "Examples:\n  weir profile gpt-nano -o profile.json\n  weir profile gpt-nano,width=64,blocks=2\n"
+           "Examples:\n  weir profile gpt-nano -o profile.json\n"
            "  weir profile gpt-nano --tensor 2 -o profile.json\n"
            "  weir profile gpt2 --pad-vocabulary --device cuda:bf16 -o profile.json\n"
            "  weir profile --links --device cuda:0,cuda:1 -o cluster.json\n"
            "  torchrun --nproc-per-node 8 --no-python weir profile --links --device cuda\n"
+           "  weir profile --calibrate -o here.json\n"
            "  weir profile --lint profile.json\n",
 };
 
@@ -209,6 +217,20 @@ static int measure(const struct given *given)
     return code;
 }
 
+static int calibrate(const struct given *given)
+{
+    struct error error = { 0 };
+    struct rated_device rated;
+    struct device *device = device_open(given->device, &error);
+    const bool good = device && calibrate_device(device, &rated, &error);
+    device_close(device);
+    if (!good)
+        return command_fail(&error);
+    struct text text = { 0 };
+    rated_device_write(&rated, &text);
+    return command_write(&text, given->shared.output, 0);
+}
+
 static int run(int count, char **arguments)
 {
     struct progress progress = { 0 };
@@ -219,6 +241,8 @@ static int run(int count, char **arguments)
     if (given.is_links)
         return profile_links(&(struct links_given){ given.device, &given.shared, &given.how, given.verbose });
     given.device = given.device ? given.device : "cpu";
+    if (given.is_calibration)
+        return calibrate(&given);
     return given.lint ? lint(given.lint) : measure(&given);
 }
 
