@@ -34,6 +34,33 @@ float option_float(const char *argument, const char *name, double most, struct a
     return number;
 }
 
+uint64_t option_deadline(const char *argument, struct argp_state *state)
+{
+    uint64_t ns = 0;
+    struct error error = { 0 };
+    if (!time_parse(argument, &ns, &error))
+        argp_error(state, "--deadline: %s", error.text);
+    if (ns == 0)
+        argp_error(state, "--deadline: a search needs more time than %s", argument);
+    return ns;
+}
+
+size_t option_names(const char *argument, const char *name, char **own, const char **names, size_t room,
+                    struct argp_state *state)
+{
+    size_t count = 0;
+    free(*own);
+    *own = strdup(argument);
+    if (!*own)
+        argp_failure(state, ERROR_MACHINE, 0, "no memory for --%s", name);
+    for (char *rest = *own, *one; (one = strsep(&rest, ","));) {
+        if (count == room)
+            argp_error(state, "--%s: takes up to %zu names", name, room);
+        names[count++] = one;
+    }
+    return count;
+}
+
 size_t option_counts(const char *argument, const char *name, uint64_t least, uint64_t most, uint32_t *counts,
                      size_t room, struct argp_state *state)
 {

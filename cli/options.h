@@ -102,6 +102,13 @@ uint32_t option_share(const char *argument, const char *name, uint32_t most_ppm,
 // A whole number in [least, most] given to --name, or the end of the program.
 uint64_t option_count(const char *argument, const char *name, uint64_t least, uint64_t most, struct argp_state *state);
 
+// A deadline given to --deadline, in ns: more than nothing.
+uint64_t option_deadline(const char *argument, struct argp_state *state);
+
+// A list of names with commas between them, given to --name: how many. They stand in *own, which the caller frees.
+size_t option_names(const char *argument, const char *name, char **own, const char **names, size_t room,
+                    struct argp_state *state);
+
 // Such numbers with commas between them, in brackets or not: how many, at most `room`.
 size_t option_counts(const char *argument, const char *name, uint64_t least, uint64_t most, uint32_t *counts,
                      size_t room, struct argp_state *state);

@@ -29,16 +29,6 @@ static const struct argp_option options[] = {
     { 0 },
 };
 
-static error_t take_deadline(const char *argument, struct plan_options *given, struct argp_state *state)
-{
-    struct error error = { 0 };
-    if (!time_parse(argument, &given->deadline_ns, &error))
-        argp_error(state, "--deadline: %s", error.text);
-    if (given->deadline_ns == 0)
-        argp_error(state, "--deadline: a search needs more time than %s", argument);
-    return 0;
-}
-
 static error_t take_pin(const char *argument, struct plan_options *given, struct argp_state *state)
 {
     if (!strrchr(argument, '='))
@@ -71,7 +61,8 @@ static error_t take(int key, char *argument, struct argp_state *state)
     case KEY_PIN:
         return take_pin(argument, given, state);
     case KEY_DEADLINE:
-        return take_deadline(argument, given, state);
+        given->deadline_ns = option_deadline(argument, state);
+        return 0;
     case ARGP_KEY_ARG:
         option_argument(&given->profile, argument, "profile", state);
         break;

@@ -62,24 +62,6 @@ static void take_numbers(const char *argument, const char *name, uint64_t most, 
     numbers->count = option_counts(argument, name, 1, most, numbers->at, MOST_NUMBERS, state);
 }
 
-static void take_names(const char *argument, struct given *given, struct argp_state *state)
-{
-    free(given->names);
-    given->names = strdup(argument);
-    given->schedule_count = 0;
-    if (!given->names)
-        argp_failure(state, ERROR_MACHINE, 0, "no memory for --schedules");
-    for (char *at = given->names; at;) {
-        char *comma = strchr(at, ',');
-        if (comma)
-            *comma++ = '\0';
-        if (given->schedule_count == MOST_SCHEDULES)
-            argp_error(state, "--schedules: takes up to %d names", MOST_SCHEDULES);
-        given->schedules[given->schedule_count++] = at;
-        at = comma;
-    }
-}
-
 static const struct engine *take_engine(const char *argument, struct argp_state *state)
 {
     struct error error = { 0 };
@@ -97,7 +79,8 @@ static error_t take(int key, char *argument, struct argp_state *state)
         state->child_inputs[0] = &given->holding;
         break;
     case KEY_SCHEDULES:
-        take_names(argument, given, state);
+        given->schedule_count =
+            option_names(argument, "schedules", &given->names, given->schedules, MOST_SCHEDULES, state);
         break;
     case KEY_RANKS_LIST:
         take_numbers(argument, "--ranks", 4096, &given->ranks, state);

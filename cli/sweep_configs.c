@@ -79,29 +79,6 @@ static error_t take_numbers(const char *argument, const char *name, struct numbe
     return 0;
 }
 
-static void take_deadline(const char *argument, struct given *given, struct argp_state *state)
-{
-    struct error error = { 0 };
-    if (!time_parse(argument, &given->deadline_ns, &error))
-        argp_error(state, "--deadline: %s", error.text);
-    if (given->deadline_ns == 0)
-        argp_error(state, "--deadline: a sweep needs more time than %s", argument);
-}
-
-static void take_schedules(const char *argument, struct given *given, struct argp_state *state)
-{
-    free(given->names);
-    given->names = strdup(argument);
-    given->schedule_count = 0;
-    if (!given->names)
-        argp_failure(state, ERROR_MACHINE, 0, "no memory for --schedules");
-    for (char *rest = given->names, *name; (name = strsep(&rest, ","));) {
-        if (given->schedule_count == MOST_SCHEDULES)
-            argp_error(state, "--schedules: takes up to %d names", MOST_SCHEDULES);
-        given->schedules[given->schedule_count++] = name;
-    }
-}
-
 static error_t take_list(int key, char *argument, struct given *given, struct argp_state *state)
 {
     switch (key) {
@@ -118,7 +95,8 @@ static error_t take_list(int key, char *argument, struct given *given, struct ar
     case KEY_MICRO_BATCH:
         return take_numbers(argument, "--micro-batch", &given->micro_batch, state);
     case KEY_SCHEDULES:
-        take_schedules(argument, given, state);
+        given->schedule_count =
+            option_names(argument, "schedules", &given->names, given->schedules, MOST_SCHEDULES, state);
         return 0;
     default:
         return shared_option(key, argument, &given->shared, state);
@@ -187,7 +165,7 @@ static error_t take(int key, char *argument, struct argp_state *state)
         given->budget = option_count(argument, "--budget", 1, JSON_MAX, state);
         return 0;
     case KEY_DEADLINE:
-        take_deadline(argument, given, state);
+        given->deadline_ns = option_deadline(argument, state);
         return 0;
     case KEY_JOBS:
         given->jobs = option_count(argument, "--jobs", 1, 1024, state);

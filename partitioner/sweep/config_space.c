@@ -250,9 +250,10 @@ static bool may_fit(const struct space *space, uint32_t ranks)
     return bytes / ranks <= space->memory_bytes;
 }
 
-static bool estimate_row(struct space *space, const struct config_row *row, struct error *why)
+bool config_estimate(const struct config_request *request, const struct config_row *row, struct estimate *estimate,
+                     struct error *error)
 {
-    struct estimate_request how = space->request->how;
+    struct estimate_request how = request->how;
     how.tensor = row->tensor;
     how.context = row->context;
     how.expert = row->expert;
@@ -261,7 +262,12 @@ static bool estimate_row(struct space *space, const struct config_row *row, stru
     how.shard = row->shard;
     how.sequence_parallel |= row->tensor > 1;
     how.whole_blocks = true;
-    return estimate_model(space->request->model, space->request->device, &how, space->estimate, why);
+    return estimate_model(request->model, request->device, &how, estimate, error);
+}
+
+static bool estimate_row(struct space *space, const struct config_row *row, struct error *why)
+{
+    return config_estimate(space->request, row, space->estimate, why);
 }
 
 // The shards that say something: with nobody to share with there is one way, and weights that are gathered for every

@@ -36,21 +36,11 @@ const struct rated_level *config_pipeline_level(const struct config_request *req
 
 struct profile *config_profile(const struct config_request *request, const struct config_row *row, struct error *error)
 {
-    struct estimate_request how = request->how;
-    how.tensor = row->tensor;
-    how.context = row->context;
-    how.expert = row->expert;
-    how.data = row->data;
-    how.micro_batch = row->micro_batch;
-    how.shard = row->shard;
-    how.sequence_parallel |= row->tensor > 1;
-    how.whole_blocks = true;
     struct estimate *estimate = malloc(sizeof *estimate);
     if (!estimate)
         error_no_memory(error, "an estimate");
-    struct profile *profile = estimate && estimate_model(request->model, request->device, &how, estimate, error)
-                                  ? estimate_profile(estimate, error)
-                                  : NULL;
+    struct profile *profile =
+        estimate && config_estimate(request, row, estimate, error) ? estimate_profile(estimate, error) : NULL;
     free(estimate);
     return profile;
 }

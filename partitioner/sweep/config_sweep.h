@@ -128,6 +128,10 @@ void config_judge(struct config_sweep *sweep);
 // Fills in rows, refused_degrees and model_flops (config_space.c).
 bool config_list(struct config_sweep *sweep, struct error *error);
 
+// What the layers of a row cost: with sequence parallelism where there is tensor parallelism, and in whole blocks.
+bool config_estimate(const struct config_request *request, const struct config_row *row, struct estimate *estimate,
+                     struct error *error);
+
 // The level over which neighbours in the pipeline talk.
 const struct rated_level *config_pipeline_level(const struct config_request *request, const struct config_row *row);
 
