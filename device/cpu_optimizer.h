@@ -10,11 +10,12 @@ static void cpu_adamw(struct queue *queue, const struct adamw *adamw, const stru
     const float *weights = floats_of(span->weights);
     (void)queue;
     const struct adamw_factors *there = adamw->factors_at, factors = there ? *there : adamw_factors(adamw);
+    const float beta1 = adamw->frozen > 0 ? 1 : adamw->beta1, beta2 = adamw->frozen > 0 ? 1 : adamw->beta2;
     FOR_VECTORS (i, left, span->count) {
         const vec now = vec_load_first(weights + i, left, 0), plain = vec_load_first(span->gradients + i, left, 0);
         const vec g = factors.coupled != 0 ? plain + factors.coupled * now : plain;
-        const vec m = adamw->beta1 * vec_load_first(span->first + i, left, 0) + (1 - adamw->beta1) * g;
-        const vec v = adamw->beta2 * vec_load_first(span->second + i, left, 0) + (1 - adamw->beta2) * g * g;
+        const vec m = beta1 * vec_load_first(span->first + i, left, 0) + (1 - beta1) * g;
+        const vec v = beta2 * vec_load_first(span->second + i, left, 0) + (1 - beta2) * g * g;
         const vec w = factors.shrink * now;
         vec_store_first(span->first + i, m, left);
         vec_store_first(span->second + i, v, left);

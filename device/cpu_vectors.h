@@ -7,6 +7,7 @@
 #include "device/cpu_elementwise.h"
 #include "device/cpu_optimizer.h"
 #include "device/cpu_rows.h"
+#include "device/cpu_signs.h"
 #include "device/cpu_tensor_optimizers.h"
 
 const struct kernel_functions CPU_KERNELS = {
@@ -44,6 +45,9 @@ const struct kernel_functions CPU_KERNELS = {
     .lamb = cpu_lamb,
     .adafactor = cpu_adafactor,
     .adam8bit = cpu_adam8bit,
+    .add_where = cpu_add_where,
+    .take_signs = cpu_take_signs,
+    .add_signs = cpu_add_signs,
     .norm = cpu_norm,
     .clip = cpu_clip,
 };

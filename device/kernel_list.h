@@ -200,6 +200,22 @@ KERNEL(adam8bit, (struct queue *queue, const struct adamw *adamw, const struct e
        LIST(*adamw, *span),
        (queue, &x->adamw, &x->span),
        LIST(adamw, span))
+KERNEL(add_where, (struct queue *queue, float *sums, const float *in, float factor, const float *where, size_t count),
+       float *sums; const float *in; float factor; const float *where; size_t count;,
+       LIST(sums, in, factor, where, count),
+       (queue, x->sums, x->in, x->factor, x->where, x->count),
+       LIST(sums, in, factor, where, count))
+KERNEL(take_signs, (struct queue *queue, struct sign_block *blocks, float *numbers, const float *where, size_t count),
+       struct sign_block *blocks; float *numbers; const float *where; size_t count;,
+       LIST(blocks, numbers, where, count),
+       (queue, x->blocks, x->numbers, x->where, x->count),
+       LIST(blocks, numbers, where, count))
+KERNEL(add_signs, (struct queue *queue, float *sums, const struct sign_block *blocks, float factor,
+                   const float *where, size_t count),
+       float *sums; const struct sign_block *blocks; float factor; const float *where; size_t count;,
+       LIST(sums, blocks, factor, where, count),
+       (queue, x->sums, x->blocks, x->factor, x->where, x->count),
+       LIST(sums, blocks, factor, where, count))
 KERNEL(norm, (struct queue *queue, float *norm, const float *in, size_t count),
        float *norm; const float *in; size_t count;,
        LIST(norm, in, count),

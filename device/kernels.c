@@ -231,11 +231,11 @@ void kernel_cross_entropy_backward(struct queue *queue, const struct cross_entro
 
 struct adamw_factors adamw_factors(const struct adamw *adamw)
 {
-    const double update = (double)adamw->update;
+    const double update = (double)adamw->update, seen = adamw->frozen > 0 ? (double)adamw->frozen : update;
     return (struct adamw_factors){
         .shrink = adamw->is_coupled ? 1 : 1 - adamw->rate * adamw->decay,
         .step = (float)((double)adamw->rate / (1 - pow((double)adamw->beta1, update))),
-        .second_factor = (float)(1 / sqrt(1 - pow((double)adamw->beta2, update))),
+        .second_factor = (float)(1 / sqrt(1 - pow((double)adamw->beta2, seen))),
         .coupled = adamw->is_coupled ? adamw->decay : 0,
     };
 }
@@ -316,6 +316,25 @@ void kernel_adam8bit(struct queue *queue, const struct adamw *adamw, const struc
 {
     assert(adamw->update > 0 && queue->device->precision == PRECISION_FP32);
     LAUNCH(queue, adam8bit, adamw, span);
+}
+
+void kernel_add_where(struct queue *queue, float *sums, const float *in, float factor, const float *where, size_t count)
+{
+    assert(queue->device->precision == PRECISION_FP32);
+    LAUNCH(queue, add_where, sums, in, factor, where, count);
+}
+
+void kernel_take_signs(struct queue *queue, struct sign_block *blocks, float *numbers, const float *where, size_t count)
+{
+    assert(queue->device->precision == PRECISION_FP32);
+    LAUNCH(queue, take_signs, blocks, numbers, where, count);
+}
+
+void kernel_add_signs(struct queue *queue, float *sums, const struct sign_block *blocks, float factor,
+                      const float *where, size_t count)
+{
+    assert(queue->device->precision == PRECISION_FP32);
+    LAUNCH(queue, add_signs, sums, blocks, factor, where, count);
 }
 
 float trust_ratio(double above, double below, double norm)

@@ -257,6 +257,7 @@ struct adamw {
     float rate, beta1, beta2, epsilon, decay;  // decay apart from the gradient, as the W says
     bool is_coupled;                           // Adam: decay as a part of the gradient, decay * weight
     uint64_t update;                           // from 1; both moments are corrected for their start at zero
+    uint64_t frozen;                           // the moments stay as they are, the second since this update; 0: neither
     const void *factors_at;                    // of a recording: where on the device adamw_factors() stand, or NULL
 };
 // What rate, decay and update come to; the moments are of gradient + coupled * weight:
@@ -347,6 +348,27 @@ struct eight_bit_span {
 // twice as many as those of the one below; there are seven.
 float eight_bit_value(unsigned code, bool is_signed);
 void kernel_adam8bit(struct queue *queue, const struct adamw *adamw, const struct eight_bit_span *span);
+
+// Numbers as replicas send them by 1-bit Adam (Tang et al. 2021, 2102.02888): a sign each, and of every SIGN_BLOCK in a
+// row the mean size, of which signs are as near to the numbers as can be. Those whose `where` is 0 are not among them:
+// nothing is added to them, they are in no mean, and stay. All is in fp32.
+enum { SIGN_BLOCK = 1024 };
+struct sign_block {
+    float size;
+    uint32_t negative[SIGN_BLOCK / 32];  // the lowest bit is the first of 32
+};
+static inline size_t sign_block_count(size_t numbers)
+{
+    return (numbers + SIGN_BLOCK - 1) / SIGN_BLOCK;
+}
+// sums[i] += factor * in[i].
+void kernel_add_where(struct queue *queue, float *sums, const float *in, float factor, const float *where, size_t count);
+// Takes from the numbers what their signs say; what is left stays with them.
+void kernel_take_signs(struct queue *queue, struct sign_block *blocks, float *numbers, const float *where,
+                       size_t count);
+// sums[i] += factor * what the signs say.
+void kernel_add_signs(struct queue *queue, float *sums, const struct sign_block *blocks, float factor,
+                      const float *where, size_t count);
 
 // above / below, or 1 where `above` or `norm` is 0 or no number.
 float trust_ratio(double above, double below, double norm);

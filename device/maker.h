@@ -199,9 +199,15 @@ struct kernel_functions {
     void (*sgd)(struct queue *queue, const struct sgd *sgd, const struct optimizer_span *span);
     void (*lars)(struct queue *queue, const struct lars *lars, const struct optimizer_span *span);
     void (*lamb)(struct queue *queue, const struct lamb *lamb, const struct optimizer_span *span);
-    // Of devices whose precision is fp32; others have neither.
+    // Of devices whose precision is fp32; others have none of these.
     void (*adafactor)(struct queue *queue, const struct adafactor *adafactor, const struct factored_span *span);
     void (*adam8bit)(struct queue *queue, const struct adamw *adamw, const struct eight_bit_span *span);
+    void (*add_where)(struct queue *queue, float *sums, const float *in, float factor, const float *where,
+                      size_t count);
+    void (*take_signs)(struct queue *queue, struct sign_block *blocks, float *numbers, const float *where,
+                       size_t count);
+    void (*add_signs)(struct queue *queue, float *sums, const struct sign_block *blocks, float factor,
+                      const float *where, size_t count);
     void (*norm)(struct queue *queue, float *norm, const float *in, size_t count);
     void (*clip)(struct queue *queue, const struct clip *clip, float *gradients, size_t count);
 };

@@ -188,6 +188,24 @@ static void give_adam8bit(struct queue *queue, const struct adamw *adamw, const 
     GIVE(queue, "an update by Adam in 8 bits", cuda_adam8bit, adamw, span);
 }
 
+static void give_add_where(struct queue *queue, float *sums, const float *in, float factor, const float *where,
+                           size_t count)
+{
+    GIVE(queue, "adding up momentum", cuda_add_where, sums, in, factor, where, count);
+}
+
+static void give_take_signs(struct queue *queue, struct sign_block *blocks, float *numbers, const float *where,
+                            size_t count)
+{
+    GIVE(queue, "taking signs", cuda_take_signs, blocks, numbers, where, count);
+}
+
+static void give_add_signs(struct queue *queue, float *sums, const struct sign_block *blocks, float factor,
+                           const float *where, size_t count)
+{
+    GIVE(queue, "adding signs", cuda_add_signs, sums, blocks, factor, where, count);
+}
+
 static void give_norm(struct queue *queue, float *norm, const float *in, size_t count)
 {
     GIVE_SUMMING(queue, "a norm", cuda_norm, norm, in, count);
@@ -233,6 +251,9 @@ const struct kernel_functions cuda_kernels = {
     .lamb = give_lamb,
     .adafactor = give_adafactor,
     .adam8bit = give_adam8bit,
+    .add_where = give_add_where,
+    .take_signs = give_take_signs,
+    .add_signs = give_add_signs,
     .norm = give_norm,
     .clip = give_clip,
 };

@@ -130,6 +130,12 @@ cudaError_t cuda_adafactor(const struct cuda_launch *launch, const struct adafac
                            const struct factored_span *span);
 cudaError_t cuda_adam8bit(const struct cuda_launch *launch, const struct adamw *adamw,
                           const struct eight_bit_span *span);
+cudaError_t cuda_add_where(const struct cuda_launch *launch, float *sums, const float *in, float factor,
+                           const float *where, size_t count);
+cudaError_t cuda_take_signs(const struct cuda_launch *launch, struct sign_block *blocks, float *numbers,
+                            const float *where, size_t count);
+cudaError_t cuda_add_signs(const struct cuda_launch *launch, float *sums, const struct sign_block *blocks,
+                           float factor, const float *where, size_t count);
 cudaError_t cuda_norm(const struct cuda_launch *launch, float *norm, const float *in, size_t count);
 cudaError_t cuda_clip(const struct cuda_launch *launch, const struct clip *clip, float *gradients, size_t count);
 
@@ -145,13 +151,15 @@ cudaError_t cuda_load_embedding(void);
 cudaError_t cuda_load_loss(void);
 cudaError_t cuda_load_optimizer(void);
 cudaError_t cuda_load_rows(void);
+cudaError_t cuda_load_signs(void);
 cudaError_t cuda_load_tensor_optimizers(void);
 
 static inline cudaError_t cuda_load_kernels(void)
 {
     cudaError_t (*const files[])(void) = { cuda_load_attention, cuda_load_columns, cuda_load_eight_bits,
                                            cuda_load_elementwise, cuda_load_embedding, cuda_load_loss,
-                                           cuda_load_optimizer, cuda_load_rows, cuda_load_tensor_optimizers };
+                                           cuda_load_optimizer, cuda_load_rows, cuda_load_signs,
+                                           cuda_load_tensor_optimizers };
     cudaError_t status = cudaSuccess;
     for (size_t i = 0; status == cudaSuccess && i < sizeof files / sizeof files[0]; i++)
         status = files[i]();

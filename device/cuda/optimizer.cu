@@ -40,8 +40,8 @@ static cudaError_t adamw_of(const struct cuda_launch *launch, const struct adamw
     adamw_body<T> body;
     body.weight = weights_of<T>(span);
     body.gradients = span->gradients, body.first = span->first, body.second = span->second;
-    body.beta1 = adamw->beta1, body.rest1 = 1 - adamw->beta1;
-    body.beta2 = adamw->beta2, body.rest2 = 1 - adamw->beta2;
+    body.beta1 = adamw->frozen > 0 ? 1 : adamw->beta1, body.rest1 = 1 - body.beta1;
+    body.beta2 = adamw->frozen > 0 ? 1 : adamw->beta2, body.rest2 = 1 - body.beta2;
     body.epsilon = adamw->epsilon;
     body.given = adamw_factors(adamw);
     body.there = (const struct adamw_factors *)adamw->factors_at;

@@ -49,14 +49,17 @@ static void check_adamw(struct rig *rig, uint64_t trial)
     const size_t count = rig_size(rig, 200);
     struct state s = make(rig, count, trial % 2);
     const struct adamw a = { .rate = 0.01f, .beta1 = 0.9f, .beta2 = 0.95f, .epsilon = 1e-8f, .decay = 0.1f,
-                             .is_coupled = trial / 2 % 2, .update = 1 + trial };
+                             .is_coupled = trial / 2 % 2, .update = 1 + trial,
+                             .frozen = trial % 3 ? 0 : 1 + trial / 2 };
+    const double keep1 = a.frozen > 0 ? 1 : 0.9, keep2 = a.frozen > 0 ? 1 : 0.95;
+    const double seen = (double)(a.frozen > 0 ? a.frozen : a.update);
     kernel_adamw(rig->queue, &a, &s.span);
     rig_settle(rig);
     for (size_t i = 0; i < count; i++) {
         const double w = (double)s.full[i], g = (double)s.span.gradients[i] + (a.is_coupled ? 0.1 * w : 0);
-        const double m = 0.9 * (double)s.first_before[i] + 0.1 * g;
-        const double v = 0.95 * (double)s.second_before[i] + 0.05 * g * g;
-        const double m_hat = m / (1 - pow(0.9, (double)a.update)), v_hat = v / (1 - pow(0.95, (double)a.update));
+        const double m = keep1 * (double)s.first_before[i] + (1 - keep1) * g;
+        const double v = keep2 * (double)s.second_before[i] + (1 - keep2) * g * g;
+        const double m_hat = m / (1 - pow(0.9, (double)a.update)), v_hat = v / (1 - pow(0.95, seen));
         rig_close_to(s.span.first[i], m, 1e-6, "first moment", i);
         rig_close_to(s.span.second[i], v, 1e-6, "second moment", i);
         expect_weight(&s, i, w - 0.01 * (m_hat / (sqrt(v_hat) + 1e-8) + (a.is_coupled ? 0 : 0.1 * w)), 1e-5);
@@ -294,6 +297,94 @@ static void adam_in_8_bits_equals_its_formulas(void **state)
     rig_try_everywhere(check_adam8bit, test_trials(20, 400));
 }
 
+// Numbers, some of which do not count.
+struct signed_numbers {
+    size_t count, blocks;
+    float *numbers, *where;
+    struct sign_block *signs;
+};
+
+static struct signed_numbers some_signed(struct rig *rig, uint64_t trial)
+{
+    struct signed_numbers s = { .count = trial % 3 ? rig_size(rig, 300) : SIGN_BLOCK + rig_size(rig, 1200) };
+    s.blocks = sign_block_count(s.count);
+    s.numbers = rig_numbers(rig, s.count, 1);
+    s.where = rig_numbers(rig, s.count, 1);
+    s.signs = (struct sign_block *)rig_output(rig, s.blocks * sizeof *s.signs / sizeof(float));
+    for (size_t i = 0; i < s.count; i++) {
+        s.where[i] = trial % 5 && random_below(&rig->seed, 4) > 0 ? fabsf(s.where[i]) : 0;
+        s.numbers[i] = s.where[i] > 0 ? s.numbers[i] : 0;
+    }
+    return s;
+}
+
+static bool is_negative(const struct sign_block *signs, size_t i)
+{
+    return signs[i / SIGN_BLOCK].negative[i % SIGN_BLOCK / 32] & 1u << i % 32;
+}
+
+static double mean_size(const struct signed_numbers *s, const float *numbers, size_t block)
+{
+    double sum = 0, have = 0;
+    for (size_t i = block * SIGN_BLOCK; i < s->count && i < (block + 1) * SIGN_BLOCK; i++) {
+        sum += s->where[i] > 0 ? fabs((double)numbers[i]) : 0;
+        have += s->where[i] > 0;
+    }
+    return have > 0 ? sum / have : 0;
+}
+
+static void check_signs(struct rig *rig, uint64_t trial)
+{
+    if (device_precision(rig->device) != PRECISION_FP32)
+        return;
+    const struct signed_numbers s = some_signed(rig, trial);
+    float *before = rig_output(rig, s.count), *sums = rig_numbers(rig, s.count, 1);
+    float *sums_before = rig_output(rig, s.count);
+    memcpy(before, s.numbers, s.count * sizeof *before);
+    memcpy(sums_before, sums, s.count * sizeof *sums);
+    kernel_take_signs(rig->queue, s.signs, s.numbers, s.where, s.count);
+    kernel_add_signs(rig->queue, sums, s.signs, 0.25f, s.where, s.count);
+    rig_settle(rig);
+    for (size_t b = 0; b < s.blocks; b++)
+        rig_close_to(s.signs[b].size, mean_size(&s, before, b), 1e-6, "size", b);
+    for (size_t i = 0; i < s.count; i++) {
+        const double size = s.where[i] > 0 ? (double)s.signs[i / SIGN_BLOCK].size : 0;
+        const double said = is_negative(s.signs, i) ? -size : size;
+        assert_true(is_negative(s.signs, i) == (before[i] < 0));
+        rig_close_to(s.numbers[i], (double)before[i] - said, 1e-6, "what is left", i);
+        rig_close_to(sums[i], (double)sums_before[i] + 0.25 * said, 1e-6, "sum", i);
+        assert_true(s.where[i] > 0 || (s.numbers[i] == 0 && sums[i] == sums_before[i]));
+    }
+    for (size_t i = s.count; i < s.blocks * SIGN_BLOCK; i++)
+        assert_false(is_negative(s.signs, i));
+}
+
+static void signs_and_what_they_leave_are_the_numbers(void **state)
+{
+    (void)state;
+    rig_try_everywhere(check_signs, test_trials(40, 400));
+}
+
+static void check_add_where(struct rig *rig, uint64_t trial)
+{
+    if (device_precision(rig->device) != PRECISION_FP32)
+        return;
+    const struct signed_numbers s = some_signed(rig, trial);
+    float *sums = rig_numbers(rig, s.count, 1), *before = rig_output(rig, s.count);
+    memset(s.signs, 0, s.blocks * sizeof *s.signs);
+    memcpy(before, sums, s.count * sizeof *sums);
+    kernel_add_where(rig->queue, sums, s.numbers, -0.3f, s.where, s.count);
+    rig_settle(rig);
+    for (size_t i = 0; i < s.count; i++)
+        rig_close_to(sums[i], (double)before[i] - (s.where[i] > 0 ? 0.3 * (double)s.numbers[i] : 0), 1e-6, "sum", i);
+}
+
+static void what_does_not_count_is_not_added_to(void **state)
+{
+    (void)state;
+    rig_try_everywhere(check_add_where, test_trials(20, 400));
+}
+
 // As bitsandbytes' create_dynamic_map() has them: decades of 1, 2, .. 64 means, both ways; 2, 4, .. 128 of one sign.
 static void codes_ascend_through_seven_decades(void **state)
 {
@@ -416,6 +507,8 @@ int main(void)
         cmocka_unit_test(lamb_equals_its_formulas_in_place_and_not),
         cmocka_unit_test(adafactor_equals_its_formulas_in_place_and_not),
         cmocka_unit_test(adam_in_8_bits_equals_its_formulas),
+        cmocka_unit_test(signs_and_what_they_leave_are_the_numbers),
+        cmocka_unit_test(what_does_not_count_is_not_added_to),
         cmocka_unit_test(codes_ascend_through_seven_decades),
         cmocka_unit_test(any_cut_into_spans_gives_the_same_bits),
         cmocka_unit_test(squares_are_summed_in_double),

@@ -46,17 +46,20 @@ static void must_be_weight(const struct cuda_rig *rig, const struct some_span *s
 static void check_adamw(struct cuda_rig *rig, uint64_t trial)
 {
     const struct adamw adamw = { .rate = 0.01f, .beta1 = 0.9f, .beta2 = 0.99f, .epsilon = 1e-6f, .decay = 0.1f,
-                                 .is_coupled = trial / 2 % 2, .update = 1 + trial };
+                                 .is_coupled = trial / 2 % 2, .update = 1 + trial,
+                                 .frozen = trial % 3 ? 0 : 1 + trial / 2 };
     const struct some_span s = cut_span(rig, true, true);
     const double coupled = adamw.is_coupled ? (double)adamw.decay : 0, apart = (double)adamw.decay - coupled;
     must_launch(cuda_adamw(&rig->launch, &adamw, &s.span));
     const double beta1 = (double)adamw.beta1, beta2 = (double)adamw.beta2;
+    const double keep1 = adamw.frozen > 0 ? 1 : beta1, keep2 = adamw.frozen > 0 ? 1 : beta2;
+    const double seen = (double)(adamw.frozen > 0 ? adamw.frozen : adamw.update);
     for (size_t i = 0; i < s.span.count; i++) {
         const double w = weight_before(rig, &s, i), g = (double)s.span.gradients[i] + coupled * w;
-        const double m = beta1 * (double)s.first_before[i] + (1 - beta1) * g;
-        const double v = beta2 * (double)s.second_before[i] + (1 - beta2) * g * g;
+        const double m = keep1 * (double)s.first_before[i] + (1 - keep1) * g;
+        const double v = keep2 * (double)s.second_before[i] + (1 - keep2) * g * g;
         const double near_m = m / (1 - pow(beta1, (double)adamw.update));
-        const double near_v = v / (1 - pow(beta2, (double)adamw.update));
+        const double near_v = v / (1 - pow(beta2, seen));
         const double direction = apart * w + near_m / (sqrt(near_v) + (double)adamw.epsilon);
         assert_true(fabs((double)s.span.first[i] - m) <= 1e-6 && fabs((double)s.span.second[i] - v) <= 1e-6);
         must_be_weight(rig, &s, i, w - (double)adamw.rate * direction);
@@ -265,6 +268,41 @@ static void adam_in_8_bits_equals_that_of_the_cpu(void **state)
     cuda_rig_try(check_adam8bit, test_trials(2, 60));
 }
 
+// What has no part is 0, as it is in runs.
+static void check_signs(struct cuda_rig *rig, uint64_t trial)
+{
+    struct device *device;
+    struct queue *queue = cpu_queue(&device);
+    const size_t count = some_size(rig, trial % 2 ? 3000 : 300);
+    const size_t bytes = sign_block_count(count) * sizeof(struct sign_block);
+    struct sign_block *signs = cuda_rig_bytes(rig, bytes, 1, true), *twins = cuda_rig_bytes(rig, bytes, 1, true);
+    float *where = some_sums(rig, count, &(float *){ NULL }), *numbers = some_sums(rig, count, &(float *){ NULL });
+    for (size_t i = 0; i < count; i++) {
+        where[i] = where[i] > -0.5f ? fabsf(where[i]) : 0;
+        numbers[i] = where[i] > 0 ? numbers[i] : 0;
+    }
+    float *left = same_floats(rig, numbers, count), *sums = some_sums(rig, count, &(float *){ NULL });
+    float *sums_twin = same_floats(rig, sums, count);
+    kernel_take_signs(queue, twins, left, where, count);
+    kernel_add_signs(queue, sums_twin, twins, 0.3f, where, count);
+    kernel_add_where(queue, sums_twin, left, -0.7f, where, count);
+    must_launch(cuda_take_signs(&rig->launch, signs, numbers, where, count));
+    must_launch(cuda_add_signs(&rig->launch, sums, signs, 0.3f, where, count));
+    must_launch(cuda_add_where(&rig->launch, sums, numbers, -0.7f, where, count));
+    must_all_be_near(numbers, left, count, "what is left");
+    must_all_be_near(sums, sums_twin, count, "sum");
+    for (size_t b = 0; b < sign_block_count(count); b++)
+        assert_memory_equal(signs[b].negative, twins[b].negative, sizeof signs[b].negative);
+    queue_free(queue);
+    device_close(device);
+}
+
+static void signs_are_those_of_the_cpu(void **state)
+{
+    (void)state;
+    cuda_rig_try(check_signs, test_trials(4, 60));
+}
+
 // The part of a span from number `cut` on, or before it.
 static struct optimizer_span part(const struct cuda_rig *rig, struct optimizer_span span, size_t from, size_t end)
 {
@@ -377,6 +415,7 @@ int main(void)
         cmocka_unit_test(lamb_equals_its_formula),
         cmocka_unit_test(adafactor_equals_that_of_the_cpu),
         cmocka_unit_test(adam_in_8_bits_equals_that_of_the_cpu),
+        cmocka_unit_test(signs_are_those_of_the_cpu),
         cmocka_unit_test(any_cut_into_spans_gives_the_same_bits),
         cmocka_unit_test(what_is_told_in_memory_gives_the_same_bits),
         cmocka_unit_test(squares_are_summed_in_double),
