@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/signs.h"
+
 bool all_reduce_open(struct all_reduce *all_reduce, const uint32_t *ranks, uint32_t count, uint32_t adders)
 {
     *all_reduce = (struct all_reduce){ .count = count, .adders = adders, .ranks = ranks };
@@ -107,6 +109,18 @@ static void add_onto(const struct all_reduce *all_reduce, uint32_t own, struct s
     }
 }
 
+// By the posting thread's own queue, on which nothing is late.
+static void add_signs(const struct all_reduce *all_reduce, uint32_t own)
+{
+    const struct reduction *what = &all_reduce->posts[own]->what;
+    const struct reduction_share share = reduction_share(what, own, all_reduce->count);
+    for (uint32_t copy = 0; copy < all_reduce->count; copy++)
+        if (copy != own)
+            signs_add(what->queue, what, share,
+                      (char *)all_reduce->posts[copy]->data + share.first * what->number_bytes, all_reduce->count);
+    signs_take(what->queue, what, share);
+}
+
 // From where it is to its place among the numbers of a copy, if that one wants it.
 static void hand_share(const struct all_reduce *all_reduce, const void *from, uint32_t to, struct share_bytes share)
 {
@@ -125,9 +139,12 @@ void all_reduce_add(const struct all_reduce *all_reduce, const struct post *post
         add_onto(all_reduce, own, share);
     if (kind == REDUCTION_WHOLE || kind == REDUCTION_SHARES)
         add_floats(all_reduce, share.first / sizeof(float), (share.first + share.count) / sizeof(float));
+    if (kind == REDUCTION_SIGNS)
+        add_signs(all_reduce, own);
     if (kind == REDUCTION_SHARES)
         hand_share(all_reduce, sums, own, share);
-    for (uint32_t copy = 0; (kind == REDUCTION_WHOLE || kind == REDUCTION_GATHER) && copy < all_reduce->count; copy++)
+    const bool is_for_all = kind == REDUCTION_WHOLE || kind == REDUCTION_GATHER || kind == REDUCTION_SIGNS;
+    for (uint32_t copy = 0; is_for_all && copy < all_reduce->count; copy++)
         hand_share(all_reduce, kind == REDUCTION_WHOLE ? sums : all_reduce_own(all_reduce, own), copy, share);
 }
 

@@ -7,7 +7,8 @@
 //
 // No memory beside the gradients is needed, and no two threads touch the same
 // element. Of a reduction to shares each copy keeps what it has added; of a gathering it adds
-// nothing, and writes its share to all others; of one onto shares it adds to its own what all bring.
+// nothing, and writes its share to all others; of one onto shares it adds to its own what all bring; of signs it
+// adds those of its share to its own sums, and writes what these come to to all others.
 // All is guarded by the engine's lock but all_reduce_add().
 //
 // On a device that runs ahead the thread that comes last gives the whole sum to a queue.

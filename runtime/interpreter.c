@@ -415,6 +415,18 @@ static bool can_share(const struct interpreter_needs *needs, const struct action
                      " layers: plan without sharding", (unsigned)at->stage);
 }
 
+// The norm of a momentum is not that of the gradients it is of, and those are never in one place.
+static bool can_clip(const struct interpreter_needs *needs, struct error *error)
+{
+    for (uint32_t s = 0; s < needs->schedule->stages; s++)
+        if (placement_copies(needs->weight_plan->placement, s) > 1 && needs->optimizer->clip > 0
+            && optimizer_sends_signs(needs->optimizer->kind) && !needs->optimizer->own)
+            return error_set(error, "the replicas of stage %u send each other signs of their momentum (%s), and gradients"
+                             " are clipped by the norm of all; leave clipping out, or plan with adamw", s,
+                             optimizer_names[needs->optimizer->kind]);
+    return true;
+}
+
 static bool can_run(const struct interpreter_needs *needs, struct error *error)
 {
     const struct schedule *schedule = needs->schedule;
@@ -426,6 +438,8 @@ static bool can_run(const struct interpreter_needs *needs, struct error *error)
                              "%u take whole sequences only", schedule->splits, s);
     const struct action_list *list = &schedule->lists[needs->rank];
     const struct action *end = list_end(list);
+    if (!can_clip(needs, error))
+        return false;
     for (const struct action *at = list->at; at < end; at += group_size(at, end))
         if (!can_do(needs, (struct group){ at, group_size(at, end) }, error) || !can_share(needs, at, error))
             return false;

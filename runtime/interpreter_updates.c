@@ -1,8 +1,7 @@
 #include "device/kernels.h"
 #include "runtime/interpreting.h"
 
-// What a STEP or REDUCE takes besides, and when all of it is done.
-static bool finish(struct interpreter *in, const struct recording *recording, struct error *error)
+bool end_update(struct interpreter *in, const struct recording *recording, struct error *error)
 {
     const struct span *span = recording->spans;
     const struct stage *does = flights_local(&in->flights, span->action)->does;
@@ -34,6 +33,21 @@ static void forget_gradients(struct interpreter *in, const struct local *local)
         queue_zero(in->needs.queue, local->memory->gradients, local->memory->bytes.gradients);
 }
 
+// Which update of the stage's weights is next, from 1.
+static uint64_t next_update(const struct interpreter *in, const struct local *local)
+{
+    const uint64_t *before = in->needs.updates_before;
+    return weight_ring_version(&local->ring, local->ring.newest)
+         + (before ? before[local->does - in->needs.stages] : 0) - in->scaling.skipped + 1;
+}
+
+bool sends_signs(const struct interpreter *in, const struct local *local)
+{
+    const uint32_t stage = (uint32_t)(local->does - in->needs.stages);
+    return placement_copies(in->needs.weight_plan->placement, stage) > 1
+        && optimizer_is_frozen(in->needs.optimizer, next_update(in, local));
+}
+
 // What of them this rank updates.
 static struct optimizer_buffers buffers_of(const struct interpreter *in, const struct local *local, uint32_t next)
 {
@@ -49,6 +63,7 @@ static struct optimizer_buffers buffers_of(const struct interpreter *in, const s
         .exempt_count = local->does->exempt_count,
         .parts = local->does->parts,
         .part_count = local->does->part_count,
+        .has_momentum = sends_signs(in, local),
     };
     struct optimizer_buffers buffers = share_buffers(&local->own, precision, whole);
     if (local_shares_gradients(local))
@@ -65,23 +80,22 @@ static void optimize(struct interpreter *in, struct local *local, uint32_t next)
 {
     const struct slab_stage *memory = local->memory;
     const struct optimizer_buffers buffers = buffers_of(in, local, next);
-    const uint64_t *before = in->needs.updates_before;
-    const uint64_t seen = weight_ring_version(&local->ring, local->ring.newest)
-                        + (before ? before[local->does - in->needs.stages] : 0) - in->scaling.skipped;
+    const uint64_t number = next_update(in, local);
     if (buffers.count > 0 && in->clipping.measures)
         clipping_clip(&in->clipping, in->needs.queue, (float *)(uintptr_t)buffers.gradients, buffers.count);
     if (buffers.count > 0 && is_updated_on_host(memory))
-        host_updates_make(&in->host_updates, in->needs.queue, in->needs.optimizer, seen + 1, memory, &buffers);
+        host_updates_make(&in->host_updates, in->needs.queue, in->needs.optimizer, number, memory, &buffers);
     else if (buffers.count > 0)
-        optimizer_update(in->needs.optimizer, seen + 1, in->needs.queue, &buffers);
+        optimizer_update(in->needs.optimizer, number, in->needs.queue, &buffers);
     forget_gradients(in, local);
 }
 
 static void update(struct interpreter *in, struct local *local, uint32_t next)
 {
     const struct slab_row *weights = &local->memory->weights;
+    const bool is_frozen = optimizer_is_frozen(in->needs.optimizer, next_update(in, local));
     const struct replay_key key = {
-        .what = (uint64_t)ACTION_STEP << 56 | (uint64_t)(local->does - in->needs.stages),
+        .what = (uint64_t)ACTION_STEP << 56 | (uint64_t)is_frozen << 32 | (uint64_t)(local->does - in->needs.stages),
         .places = { row_at(weights, local->ring.newest), row_at(weights, next) },
     };
     begin_replay(in, &key);
@@ -129,8 +143,7 @@ bool add_with_others(struct interpreter *in, const struct reduction *reduction, 
         && await(in, &in->reduction, action, error);
 }
 
-// For an update of the newest version.
-static bool add_for_update(struct interpreter *in, const struct reduction *reduction, struct action action,
+bool add_for_update(struct interpreter *in, const struct reduction *reduction, struct action action,
                            struct event *after, struct error *error)
 {
     const struct weight_ring *ring = &flights_local(&in->flights, action)->ring;
@@ -138,7 +151,7 @@ static bool add_for_update(struct interpreter *in, const struct reduction *reduc
     return add_with_others(in, reduction, header, action, after, error);
 }
 
-static bool is_tied(const struct interpreter *in, uint32_t stage)
+bool is_tied(const struct interpreter *in, uint32_t stage)
 {
     return in->needs.ties && ties_have(in->needs.ties, stage);
 }
@@ -168,7 +181,7 @@ static bool update_all(struct interpreter *in, struct local *local, struct actio
                        const struct recording *recording, struct error *error)
 {
     update(in, local, next);
-    return gather_weights(in, local, action, error) && finish(in, recording, error);
+    return gather_weights(in, local, action, error) && end_update(in, recording, error);
 }
 
 // Where replicas share states and the list ends with this, they wait for each other behind it: so no two ranks can, of
@@ -187,39 +200,6 @@ bool do_step(struct interpreter *in, struct action action, struct error *error)
     const struct recording recording = begin_span(in, &action, 1);
     event_record(recording.events.begin, in->needs.queue);
     return update_all(in, local, action, next, &recording, error);
-}
-
-// Adds up the gradients of all copies. With a flush each micro-batch's share of the
-// mean is in its loss already; otherwise every copy brings the gradient of a
-// micro-batch, and the update takes the mean of those there are. Who updates a share needs no more than that of the
-// sums, unless they go into norms of whole layers, or into those of other stages. Shares of gradients are sums already.
-bool do_reduce(struct interpreter *in, struct action action, struct error *error)
-{
-    const struct interpreter_needs *needs = &in->needs;
-    const struct local *local = flights_local(&in->flights, action);
-    const uint32_t copies = placement_copies(needs->weight_plan->placement, action.stage);
-    const struct reduction reduction = {
-        .kind = local->own.copies > 1 && !is_tied(in, action.stage) ? REDUCTION_SHARES : REDUCTION_WHOLE,
-        .group = action.stage,
-        .numbers = local->memory->gradients,
-        .number_bytes = sizeof(float),
-        .count = local->memory->bytes.gradients / sizeof(float),
-        .brought = local->brought / needs->schedule->splits,
-        .samples = needs->schedule->weights != WEIGHTS_FLUSH ? needs->weight_plan->samples : 0,
-    };
-    const bool adds = copies > 1 && !local_shares_gradients(local);
-    struct ticket *ticket = &in->reduction;
-    if (adds && !add_for_update(in, &reduction, action, in->latest, error))
-        return false;
-    const struct recording recording = begin_span(in, &action, 1);
-    if (adds) {
-        recording.spans->start_ns = ticket->gathered_ns;
-        queue_behind(in, ticket->gathered);
-    }
-    event_record(recording.events.begin, needs->queue);
-    if (adds)
-        queue_behind(in, ticket->event);
-    return finish(in, &recording, error);
 }
 
 // --- ties --------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 // An interpreter's insides, for the files that share them: messages and waiting for
 // other ranks in interpreter_messages.c, waiting for the rank's own queue in
-// interpreter_device.c, STEP and REDUCE in interpreter_updates.c, what replicas share in interpreter_exchange.c,
+// interpreter_device.c, STEP in interpreter_updates.c, REDUCE in interpreter_reduce.c, what replicas share in interpreter_exchange.c,
 // computing and the list
 // in interpreter.c, EVICT and PREFETCH in interpreter_moves.c, what is done before all that in warm_up.c.
 #ifndef RUNTIME_INTERPRETING_H
@@ -56,6 +56,17 @@ bool gather_gradients(struct interpreter *in, struct local *local, uint64_t firs
 // Posts what this rank brings, and waits until all have come; the ticket's events say when it is added up.
 bool add_with_others(struct interpreter *in, const struct reduction *reduction, struct message_header header,
                      struct action action, struct event *after, struct error *error);
+
+// The same for an update of the newest version.
+bool add_for_update(struct interpreter *in, const struct reduction *reduction, struct action action,
+                    struct event *after, struct error *error);
+
+// What a STEP or REDUCE takes besides, and when all of it is done.
+bool end_update(struct interpreter *in, const struct recording *recording, struct error *error);
+
+// Whether the stage shares weights with others; and whether its replicas send each other signs for its next update.
+bool is_tied(const struct interpreter *in, uint32_t stage);
+bool sends_signs(const struct interpreter *in, const struct local *local);
 
 // The function of a stage for a kind of action.
 typedef bool stage_function(void *self, const struct stage_pass *pass, struct error *error);

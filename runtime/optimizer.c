@@ -10,6 +10,7 @@ static uint64_t moments_of(enum optimizer_kind kind)
     case OPTIMIZER_ADAM:
     case OPTIMIZER_ADAMW:
     case OPTIMIZER_ADAMW_MASTER:
+    case OPTIMIZER_ADAM_1BIT:
     case OPTIMIZER_LAMB:
         return 2;
     case OPTIMIZER_MOMENTUM:
@@ -30,13 +31,23 @@ static bool is_by_tensor(enum optimizer_kind kind)
 struct optimizer optimizer_default(enum optimizer_kind kind)
 {
     return (struct optimizer){ .kind = kind, .rate = 1e-3f, .momentum = moments_of(kind) == 1 ? 0.9f : 0.0f,
-                               .beta1 = 0.9f, .beta2 = 0.999f, .trust = 0.001f,
+                               .beta1 = 0.9f, .beta2 = 0.999f, .trust = 0.001f, .freeze_step = 100,
                                .epsilon = kind == OPTIMIZER_LAMB ? 1e-6f : 1e-8f };
+}
+
+bool optimizer_freeze(struct optimizer *optimizer, uint64_t given, uint64_t steps, struct error *error)
+{
+    const uint64_t usual = steps >= 5 ? steps / 5 : 1;
+    if (given > 0 && !optimizer_sends_signs(optimizer->kind))
+        return error_set(error, "a freeze step is adam1bit's, and the plan's optimizer is %s; leave it out",
+                         optimizer_names[optimizer->kind]);
+    optimizer->freeze_step = given > 0 ? given : usual;
+    return true;
 }
 
 uint64_t optimizer_copies(enum optimizer_kind kind)
 {
-    return moments_of(kind) + optimizer_is_master(kind);
+    return moments_of(kind) + optimizer_is_master(kind) + optimizer_sends_signs(kind);
 }
 
 bool optimizer_keeps_blocks(enum optimizer_kind kind)
@@ -46,7 +57,7 @@ bool optimizer_keeps_blocks(enum optimizer_kind kind)
 
 uint32_t optimizer_parts(enum optimizer_kind kind)
 {
-    return optimizer_keeps_blocks(kind) ? 1 : (uint32_t)optimizer_copies(kind);
+    return optimizer_keeps_blocks(kind) ? 1 : (uint32_t)optimizer_copies(kind) - optimizer_sends_signs(kind);
 }
 
 const char *optimizer_copy_name(enum optimizer_kind kind, uint64_t copy)
@@ -54,8 +65,13 @@ const char *optimizer_copy_name(enum optimizer_kind kind, uint64_t copy)
     static const char *const names[] = { "first_moment", "second_moment" };
     assert(copy < optimizer_copies(kind));
     if (copy == moments_of(kind))
-        return "master";
+        return optimizer_is_master(kind) ? "master" : "error";
     return moments_of(kind) == 1 ? "momentum" : names[copy];
+}
+
+bool optimizer_is_frozen(const struct optimizer *optimizer, uint64_t update)
+{
+    return optimizer_sends_signs(optimizer->kind) && !optimizer->own && update > optimizer->freeze_step;
 }
 
 // Behind the moments.
@@ -80,8 +96,16 @@ static void update_by_adam(const struct optimizer *optimizer, uint64_t update, s
     const struct adamw adamw = {
         .rate = optimizer->rate, .beta1 = optimizer->beta1, .beta2 = optimizer->beta2, .epsilon = optimizer->epsilon,
         .decay = decays ? optimizer->decay : 0, .is_coupled = optimizer->kind == OPTIMIZER_ADAM, .update = update,
+        .frozen = optimizer_is_frozen(optimizer, update) ? optimizer->freeze_step : 0,
     };
     kernel_adamw(queue, &adamw, span);
+}
+
+// Of gradients that are all here. A number without a second moment has none to be divided by, and stays.
+static void move_momentum(const struct optimizer *optimizer, struct queue *queue, const struct optimizer_span *span)
+{
+    kernel_scale(queue, span->first, span->first, optimizer->beta1, span->count);
+    kernel_add_where(queue, span->first, span->gradients, 1 - optimizer->beta1, span->second, span->count);
 }
 
 static void update_by_sgd(const struct optimizer *optimizer, struct queue *queue, const struct optimizer_span *span,
@@ -138,6 +162,8 @@ static void update_span(const struct work *work, uint64_t first, uint64_t end, b
         .second = moments > 1 ? state + buffers->count + first : NULL,
         .count = end - first,
     };
+    if (optimizer_is_frozen(work->optimizer, work->update) && !buffers->has_momentum)
+        move_momentum(work->optimizer, work->queue, &span);
     if (kind == OPTIMIZER_LARS)
         update_by_lars(work->optimizer, work->queue, &span, decays);
     else if (kind == OPTIMIZER_LAMB)

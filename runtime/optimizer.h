@@ -36,13 +36,18 @@ struct optimizer {
     bool is_nesterov;             // by which the step looks ahead (Nesterov 1983; Sutskever et al. 2013)
     float beta1, beta2, epsilon;  // of adam and adamw
     float trust;  // of lars: how much of a tensor's norm a step of rate 1 may be
+    uint64_t freeze_step;  // of adam1bit: the last update that changes the second moment; signs are sent from the next on
     float decay;
     float clip;  // the most that the norm of all gradients may be (clipping.h); 0: as it comes
 };
 
-// The usual numbers: rate 0.001, momentum 0.9, betas 0.9 and 0.999, epsilon 1e-8 (of lamb 1e-6), trust 0.001, no
-// decay.
+// The usual numbers: rate 0.001, momentum 0.9, betas 0.9 and 0.999, epsilon 1e-8 (of lamb 1e-6), trust 0.001, freeze
+// step 100, no decay.
 struct optimizer optimizer_default(enum optimizer_kind kind);
+
+// The freeze step of a run of so many: the one given, or where that is 0 a fifth of them. Given to an optimizer that has
+// none it is refused.
+bool optimizer_freeze(struct optimizer *optimizer, uint64_t given, uint64_t steps, struct error *error);
 
 struct optimizer_buffers {
     struct values *next;  // may be `weights`
@@ -52,12 +57,13 @@ struct optimizer_buffers {
     uint64_t count;
     const struct exempt *exempt;  // elements without decay, ascending, apart
     size_t exempt_count;
+    bool has_momentum;  // of a frozen update: replicas have brought its first moment together, and gradients are zero
     const struct stage_part *parts;  // whose layer's each element is, for an optimizer of one's own or by tensors
     size_t part_count;
 };
 
-// How many floats of state a kind has for each weight: 0 to 2, and one more of -master; and what the `copy`-th of them
-// are, in a word for files: "momentum", "first_moment", "second_moment" or "master".
+// How many floats of state a kind has for each weight: 0 to 2, and one more of -master and of what signs leave; and what
+// the `copy`-th of them are, in a word for files: "momentum", "first_moment", "second_moment", "master" or "error".
 uint64_t optimizer_copies(enum optimizer_kind kind);
 const char *optimizer_copy_name(enum optimizer_kind kind, uint64_t copy);
 
@@ -67,8 +73,12 @@ const char *optimizer_copy_name(enum optimizer_kind kind, uint64_t copy);
 //     adam8bit    | scales of first moments | of second ones | codes of first moments | of second ones |
 bool optimizer_keeps_blocks(enum optimizer_kind kind);
 
-// In how many parts a layer's state is kept in files: its copies, or its block.
+// In how many parts a layer's state is kept in files: its copies, but for what is each replica's own (what signs leave),
+// or its block.
 uint32_t optimizer_parts(enum optimizer_kind kind);
+
+// Whether this update leaves the second moment as it is, and replicas send signs for it.
+bool optimizer_is_frozen(const struct optimizer *optimizer, uint64_t update);
 
 // Makes state that is all zeroes ready for the first update of these weights.
 void optimizer_begin(const struct optimizer *optimizer, struct queue *queue, const struct values *weights,

@@ -297,7 +297,8 @@ static bool threads_post_reduction(struct transport *transport, const struct red
 {
     struct end *end = (struct end *)transport;
     assert(reduction->group < end->engine->all_reduce_count);
-    assert(reduction->kind == REDUCTION_GATHER || reduction->number_bytes == sizeof(float));
+    assert(reduction->kind == REDUCTION_GATHER || reduction->kind == REDUCTION_SIGNS
+           || reduction->number_bytes == sizeof(float));
     return post(end, &(struct post){ .kind = POST_REDUCTION, .lane = reduction->group, .data = reduction->numbers,
                                      .bytes = reduction->count * reduction->number_bytes, .what = *reduction,
                                      .header = header, .after = after },

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "device/kernels.h"
+#include "runtime/signs.h"
 #include "runtime/threads_engine.h"
 
 // --- opening and closing -------------------------------------------------------------
@@ -114,6 +115,17 @@ static void add_onto(const struct all_reduce *all_reduce, uint32_t share)
     }
 }
 
+static void add_signs(const struct all_reduce *all_reduce, uint32_t own)
+{
+    const struct reduction *what = &all_reduce->posts[own]->what;
+    const struct reduction_share share = reduction_share(what, own, all_reduce->count);
+    for (uint32_t copy = 0; copy < all_reduce->count; copy++)
+        if (copy != own)
+            signs_add(all_reduce->queue, what, share,
+                      (char *)all_reduce->posts[copy]->data + share.first * what->number_bytes, all_reduce->count);
+    signs_take(all_reduce->queue, what, share);
+}
+
 static void give_all(const struct all_reduce *all_reduce)
 {
     const struct post *first = all_reduce->posts[0];
@@ -127,7 +139,9 @@ static void give_all(const struct all_reduce *all_reduce)
             hand_on(all_reduce, copy, (char *)first->data + all_reduce_share(all_reduce, copy).first, copy);
         if (kind == REDUCTION_ONTO)
             add_onto(all_reduce, copy);
-        for (uint32_t to = 0; kind == REDUCTION_GATHER && to < all_reduce->count; to++)
+        if (kind == REDUCTION_SIGNS)
+            add_signs(all_reduce, copy);
+        for (uint32_t to = 0; (kind == REDUCTION_GATHER || kind == REDUCTION_SIGNS) && to < all_reduce->count; to++)
             hand_on(all_reduce, copy, all_reduce_own(all_reduce, copy), to);
     }
 }

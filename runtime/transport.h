@@ -32,6 +32,9 @@
 //     copy 0     | w0 .. w4 |                 | w3 w4 w5 w6 |  room   | g3 g4 g5 g6 |          | s0 .. s4 + g3 + g4 |
 //     copy 1     | w5 .. w9 |  GATHER 3 - 6 ->| w3 w4 w5 w6 |         | g3 g4 g5 g6 | ONTO ->  | s5 .. s9 + g5 + g6 |
 //
+// By 1-bit Adam copies send signs instead (signs.h): each those of its momentum to whose share it is, and that one those of
+// the mean to all.
+//
 // A transport can be given a capacity (sends that may be done before their
 // receive is posted; 0: rendezvous), a latency and a rate, so that schedules can
 // be tried under conditions this machine does not have.
@@ -61,6 +64,7 @@ enum reduction_kind {
     REDUCTION_WHOLE,   // every copy gets all sums
     REDUCTION_SHARES,  // each gets those of its own share; what it has of others' is of no meaning then
     REDUCTION_GATHER,  // nothing is added: each hands its own share, of numbers of any size, to all others
+    REDUCTION_SIGNS,   // numbers are blocks of signs: each adds those of its share to its sums, and all get its sums' signs
     REDUCTION_ONTO,    // each adds those of all, one copy's after the other, to what its own share has already
 };
 
@@ -73,6 +77,10 @@ struct reduction {
     uint64_t count;
     void *own;              // GATHER, ONTO: the copy's own share, where it is apart from them; or NULL
     uint64_t first, whole;  // then: they are elements [first, first + count) of `whole`, of which copies have shares
+    float *sums;            // SIGNS: what those of a copy's share are added to, on its own `sum_count` numbers,
+    const float *where;     // those that count (kernel_add_signs()),
+    uint64_t sum_count;
+    struct queue *queue;    // and whose thread may post: it adds where nothing runs ahead of the host
     const bool *brings;     // by copy, whether it has numbers; NULL: all that add have
     uint32_t brought;  // of how many micro-batches; at the end of a run some bring none
     uint32_t samples;  // what one micro-batch brings is a share of; 0: the sum is wanted, not the mean

@@ -290,7 +290,7 @@ struct weir_planning {
     const struct weir_schedule *order;
     uint32_t micro_batches;  // needed without an order; of an iteration
     uint32_t ranks;          // usual: those of `replicas` or `devices`, or else one per device of the cluster
-    const char *optimizer;   // "sgd" (usual), "momentum", "adam", "adamw", "lamb", "lars", "adafactor", "adam8bit"
+    const char *optimizer;   // "sgd" (usual), "momentum", "adam", "adamw", "lamb", "lars", "adafactor", "adam8bit", "adam1bit"
     uint32_t chunks;         // stages on each rank; usual: as the schedule has it
     bool tied_apart;         // tied layers may be on different stages, under schedules that flush
     bool tied_apart_where_possible;  // the same, if the profile has tied layers and the schedule flushes
@@ -560,6 +560,7 @@ struct weir_running {
     float trust;                  // of lars: a tensor's step at rate 1, by its norm; usual: 0.001
     float decay;                  // of weights, as a part of g but for adamw and lamb; usual: none
     float clip;            // the most that the norm of all gradients may be, over all stages; usual: as it comes
+    uint64_t freeze_step;  // of adam1bit: the last update of the second moment; then replicas send signs. Usual: 100
     // In place of the plan's optimizer, on the state that it has: called for each layer on its rank's thread. NULL: the
     // plan's.
     bool (*update)(void *self, const struct weir_update *update, struct weir_error *error);

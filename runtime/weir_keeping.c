@@ -108,6 +108,8 @@ static bool describe_run(const struct weir_runtime *runtime, struct running_part
     if (runtime->running.clip > 0)
         snprintf(run->clip, sizeof run->clip, "%.9g", (double)runtime->running.clip);
     run->batch = runtime->running.batch;
+    run->freeze_step = optimizer_sends_signs(plan->holding.optimizer) && !runtime->running.update
+                           ? settings.optimizer.freeze_step : 0;
     hash_bytes(data, strlen(data), run->data_hash);
     snprintf(run->plan.schedule, sizeof run->plan.schedule, "%s", plan->schedule);
     snprintf(run->plan.weights, sizeof run->plan.weights, "%s", weights_names[plan->weights]);

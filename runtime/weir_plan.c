@@ -28,14 +28,15 @@ static bool is_complete(const struct weir_planning *planning, struct error *erro
     return true;
 }
 
-static bool is_tied_apart(const struct weir_planning *planning, const struct profile *profile)
+static bool is_tied_apart(const struct weir_planning *planning, const struct profile *profile,
+                          enum optimizer_kind optimizer)
 {
     struct error unknown = { 0 };  // the search refuses it
     const struct schedule *order = planning->order ? planning->order->schedule : NULL;
     struct generator generator;
     return planning->tied_apart
         || (planning->tied_apart_where_possible && generator_for(planning->schedule, order, &generator, &unknown)
-            && holding_can_tie_apart(profile, generator.weights == WEIGHTS_FLUSH));
+            && holding_can_tie_apart(profile, optimizer, generator.weights == WEIGHTS_FLUSH));
 }
 
 static bool given_holding(const struct weir_planning *planning, const struct profile *profile, struct holding *holding,
@@ -45,7 +46,6 @@ static bool given_holding(const struct weir_planning *planning, const struct pro
     *holding = (struct holding){
         .optimizer_on_host = planning->optimizer_on_host,
         .activations_on_host = planning->activations_on_host,
-        .tied_apart = is_tied_apart(planning, profile),
         .window = planning->window,
         .step_rate = planning->step_rate,
     };
@@ -53,6 +53,7 @@ static bool given_holding(const struct weir_planning *planning, const struct pro
         || !given_choice(planning->shard, "shard", shard_names, &shard, error))
         return false;
     holding->shard = (enum shard)shard;
+    holding->tied_apart = is_tied_apart(planning, profile, holding->optimizer);
     return true;
 }
 

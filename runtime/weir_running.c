@@ -50,6 +50,8 @@ struct session_settings running_settings(const struct plan *plan, const struct w
     optimizer->trust = usual(running->trust, optimizer->trust);
     optimizer->decay = running->decay;
     optimizer->clip = running->clip;
+    if (running->freeze_step > 0)
+        optimizer->freeze_step = running->freeze_step;
     if (running->update) {
         optimizer->own = update_layer;
         optimizer->self = own;
@@ -66,7 +68,7 @@ bool running_agrees(const struct weir_runtime *runtime, const struct process_gro
 {
     const struct weir_running *running = &runtime->running;
     const struct weir_keeping *keeping = running->keeping;
-    enum { NUMBERS = 8, AGREED = NUMBERS + 6 };
+    enum { NUMBERS = 8, AGREED = NUMBERS + 7 };
     const float numbers[NUMBERS] = { running->rate, running->momentum, running->beta1, running->beta2,
                                      running->epsilon, running->decay, running->clip, running->trust };
     struct agreed agreed[AGREED] = {
@@ -74,7 +76,7 @@ bool running_agrees(const struct weir_runtime *runtime, const struct process_gro
         { .what = "running.beta2" }, { .what = "running.epsilon" }, { .what = "running.decay" },
         { .what = "running.clip" }, { .what = "running.trust" }, { .what = "plan" }, { .what = "running.runs" },
         { .what = "running.update" }, { .what = "running.keeping" }, { .what = "running.nesterov" },
-        { .what = "running.batch" },
+        { .what = "running.batch" }, { .what = "running.freeze_step" },
     };
     for (size_t i = 0; i < NUMBERS; i++)
         snprintf(agreed[i].value, AGREED_SIZE, "%.9g", (double)numbers[i]);
@@ -86,6 +88,7 @@ bool running_agrees(const struct weir_runtime *runtime, const struct process_gro
     snprintf(agreed[NUMBERS + 4].value, AGREED_SIZE, running->nesterov ? "yes" : "no");
     snprintf(agreed[NUMBERS + 5].value, AGREED_SIZE, "%llu by %llu", (unsigned long long)running->batch,
              (unsigned long long)running->micro_batch);
+    snprintf(agreed[NUMBERS + 6].value, AGREED_SIZE, "%llu", (unsigned long long)running->freeze_step);
     if (keeping)
         snprintf(agreed[NUMBERS + 3].value, AGREED_SIZE, "every %u, keep %u%s", keeping->every, keeping_kept(keeping),
                  keeping->resume ? ", resume" : "");

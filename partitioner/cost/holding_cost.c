@@ -71,12 +71,21 @@ struct held_bytes holding_bytes(const struct holding *holding, uint32_t replicas
     return held;
 }
 
+// Of weights in fp32.
+static uint64_t sign_blocks_of(uint64_t weights)
+{
+    const uint64_t block = OPTIMIZER_SIGN_BLOCK * sizeof(float);
+    return weights / block + (weights % block > 0);
+}
+
 uint64_t holding_reduce_ns(const struct holding *holding, uint32_t replicas, uint64_t weights, struct link link)
 {
     // Sharded gradients are gone after each backward.
     if (replicas < 2 || weights == 0 || is_sharded(holding, replicas, SHARD_GRADIENTS))
         return 0;
-    const uint64_t others = others_of(holding_gradient_bytes(holding, weights), replicas);
+    const uint64_t others = optimizer_sends_signs(holding->optimizer)
+                                ? others_of(sign_blocks_of(weights), replicas) * OPTIMIZER_SIGN_BYTES
+                                : others_of(holding_gradient_bytes(holding, weights), replicas);
     const uint64_t way = transfer_ns(others, link.bytes_per_second, link.latency_ns);
     return is_sharded(holding, replicas, SHARD_OPTIMIZER) && !holding->tied_apart ? way : multiply_clamped(2, way);
 }

@@ -66,6 +66,8 @@ bool holding_gathers(const struct holding *holding, uint32_t replicas, uint32_t 
 //     shares     G - floor(G / r) into each replica
 //     sums       as much out of each, unless it updates its share alone; with tied layers apart always, since what
 //                other stages add to is whole
+//
+// Replicas that send signs (optimizer_sends_signs()) do both with blocks of these.
 uint64_t holding_reduce_ns(const struct holding *holding, uint32_t replicas, uint64_t weights, struct link link);
 
 // Adds to F, B, I, W and STEP what the holding takes, but for a window (window_cost.h). Of `states`, `largest` and

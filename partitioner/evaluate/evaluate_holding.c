@@ -91,6 +91,7 @@ static uint64_t kept_of(const struct scope *scope, uint32_t layer)
     case OPTIMIZER_LAMB:
     case OPTIMIZER_ADAFACTOR:
     case OPTIMIZER_ADAM_8BIT:
+    case OPTIMIZER_ADAM_1BIT:
         return of->parameter_bytes;
     default:
         return of->parameter_bytes - of->states_elsewhere_bytes;
@@ -127,6 +128,8 @@ static uint64_t state_of(const struct scope *scope, uint32_t layer)
     case OPTIMIZER_ADAM:
     case OPTIMIZER_LAMB:
         return 2 * weights;
+    case OPTIMIZER_ADAM_1BIT:
+        return 3 * weights;
     case OPTIMIZER_ADAFACTOR:
         return adafactor_of(&scope->profile->layers[layer]);
     case OPTIMIZER_ADAM_8BIT:
@@ -431,10 +434,13 @@ struct added_times evaluate_added_times(const struct scope *scope, const struct 
 
 // Each copy gets its part of the gradients from every other one, and hands all of them what the parts add up to, unless
 // it updates its part alone and no layers are tied apart: twice, or once, what the slowest of their links takes. Sharded
-// gradients have been handed on by then.
+// gradients have been handed on by then. Of signs there is a bit for each of 1024 weights, and a float: 132 bytes.
 uint64_t evaluate_reduce_time(const struct scope *scope)
 {
-    const uint64_t weights = all_weights(scope), bytes = rest_of(scope, gradients_for(scope, weights));
+    const uint64_t weights = all_weights(scope);
+    const bool are_signs = scope->plan->holding.optimizer == OPTIMIZER_ADAM_1BIT;
+    const uint64_t bytes = are_signs ? 132 * rest_of(scope, (weights / 4 + 1023) / 1024)
+                                     : rest_of(scope, gradients_for(scope, weights));
     const bool moves = weights && !has_shard(scope, SHARD_GRADIENTS);
     uint64_t slowest = 0;
     for (size_t a = 0; moves && a < replicas_of(scope); a++)

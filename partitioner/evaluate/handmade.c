@@ -37,7 +37,7 @@ static bool read_head(struct handmade *handmade, struct error *error)
         read_schedule(&root, handmade);
     if (json_has(&root, "optimizer")) {
         handmade->has_holding = true;
-        holding_read(&root, NEWEST_VERSION, NEWEST_VERSION, &handmade->holding);
+        holding_read(&root, NEWEST_VERSION, NEWEST_VERSION, NEWEST_VERSION, &handmade->holding);
     }
     if (json_has(&root, "cluster")) {
         struct json place = json_object(&root, "cluster");

@@ -14,6 +14,7 @@ const char *const shard_names[] = { "none", "optimizer", "gradients", "weights",
 // adafactor: Shazeer and Stern 2018 (1804.04235), without a first moment: a row and a
 // column of fp32 of each matrix, a vector whole. adam8bit: Dettmers et al. 2022
 // (2110.02861), two moments of a byte with an fp32 scale for each block of 2048.
+// adam1bit: Tang et al. 2021 (2102.02888), as adam, and the error of what replicas send.
 // *-master: fp32 beside 16-bit weights, Micikevicius et al. 2018 (1710.03740), with gradients
 // summed in fp32.
 struct optimizer_row {
@@ -22,6 +23,7 @@ struct optimizer_row {
     uint32_t scales, block;  // fp32 scales of each block of so many parameters
     bool factored, is_master;
     bool is_by_parameter;    // what it does to one depends on no other
+    bool sends_signs;
     bool is_old;             // the first version of documents knows it
 };
 
@@ -34,14 +36,15 @@ static const struct optimizer_row rows[] = {
     [OPTIMIZER_LARS] = { .copies = 1 },
     [OPTIMIZER_ADAFACTOR] = { .factored = true },
     [OPTIMIZER_ADAM_8BIT] = { .bytes = 2, .scales = 2, .block = OPTIMIZER_8BIT_BLOCK },
+    [OPTIMIZER_ADAM_1BIT] = { .copies = 3, .sends_signs = true },
     [OPTIMIZER_SGD_MASTER] = { .bytes = 4, .is_master = true, .is_by_parameter = true },
     [OPTIMIZER_MOMENTUM_MASTER] = { .bytes = 8, .is_master = true, .is_by_parameter = true },
     [OPTIMIZER_ADAMW_MASTER] = { .bytes = 12, .is_master = true, .is_by_parameter = true },
 };
 
 const char *const optimizer_names[] = {
-    "sgd", "momentum", "adamw", "adam", "lamb", "lars", "adafactor", "adam8bit", "sgd-master", "momentum-master",
-    "adamw-master", NULL,
+    "sgd", "momentum", "adamw", "adam", "lamb", "lars", "adafactor", "adam8bit", "adam1bit", "sgd-master",
+    "momentum-master", "adamw-master", NULL,
 };
 
 bool holding_is_plain(const struct holding *holding)
@@ -53,6 +56,11 @@ bool holding_is_plain(const struct holding *holding)
 bool holding_is_old(const struct holding *holding)
 {
     return holding_is_plain(holding) && rows[holding->optimizer].is_old;
+}
+
+bool holding_is_new(const struct holding *holding)
+{
+    return rows[holding->optimizer].sends_signs;
 }
 
 bool holding_uses_host(const struct holding *holding)
@@ -100,6 +108,11 @@ static uint64_t factored_bytes(const struct profile_layer *layer)
 bool optimizer_is_master(enum optimizer_kind optimizer)
 {
     return rows[optimizer].is_master;
+}
+
+bool optimizer_sends_signs(enum optimizer_kind optimizer)
+{
+    return rows[optimizer].sends_signs;
 }
 
 bool optimizer_is_by_parameter(enum optimizer_kind optimizer)
@@ -157,9 +170,9 @@ struct schedule *holding_order(const struct holding *holding, struct schedule *o
     return NULL;
 }
 
-bool holding_can_tie_apart(const struct profile *profile, bool flushes)
+bool holding_can_tie_apart(const struct profile *profile, enum optimizer_kind optimizer, bool flushes)
 {
-    return profile->tied_count > 0 && flushes;
+    return profile->tied_count > 0 && flushes && !rows[optimizer].sends_signs;
 }
 
 static bool check_optimizer(const struct holding *holding, const struct profile *profile, struct error *error)
@@ -177,10 +190,34 @@ static bool check_optimizer(const struct holding *holding, const struct profile 
     return true;
 }
 
+// A replica makes its momentum of its own gradients, whole, and once they are all there.
+static bool check_signs(const struct holding *holding, const struct profile *profile, bool flushes,
+                        struct error *error)
+{
+    const char *name = optimizer_names[holding->optimizer];
+    if (!rows[holding->optimizer].sends_signs)
+        return true;
+    if (profile_dtype_bytes(profile->dtype) != 4)
+        return error_set(error, "optimizer %s keeps its state in fp32 and beside weights in fp32, but the profile's are"
+                         " %.40s; use adamw-master", name, profile->dtype);
+    if (holding->shard != SHARD_NONE)
+        return error_set(error, "optimizer %s: each replica keeps the whole momentum and what signs have left of its own,"
+                         " and none of it can be shared; do not share its state, or take adamw", name);
+    if (holding->optimizer_on_host)
+        return error_set(error, "optimizer %s: replicas send each other momentum, which is to be on their devices; leave"
+                         " the optimizer there, or take adamw", name);
+    if (holding->tied_apart)
+        return error_set(error, "optimizer %s: tied layers apart need each other's gradients, and replicas send momentum;"
+                         " keep tied layers together, or take adamw", name);
+    return flushes
+        || error_set(error, "optimizer %s: replicas bring their momentum together at a flush, which an asynchronous"
+                     " schedule has not; use a schedule that flushes, or adamw", name);
+}
+
 bool holding_check(const struct holding *holding, const struct profile *profile, const struct cluster *cluster,
                    bool flushes, struct error *error)
 {
-    if (!check_optimizer(holding, profile, error))
+    if (!check_optimizer(holding, profile, error) || !check_signs(holding, profile, flushes, error))
         return false;
     if (holding->shard != SHARD_NONE && !optimizer_is_by_parameter(holding->optimizer))
         return error_set(error, "optimizer %s updates whole tensors, or blocks of them, and replicas would have any share"
@@ -251,12 +288,13 @@ void holding_write(const struct holding *holding, struct json_writer *writer)
     json_close(writer);
 }
 
-void holding_read(struct json *object, unsigned version, unsigned since, struct holding *holding)
+void holding_read(struct json *object, unsigned version, unsigned since, unsigned newest, struct holding *holding)
 {
     *holding = (struct holding){ .optimizer = (enum optimizer_kind)json_choice(object, "optimizer", optimizer_names) };
-    if (version < since && !rows[holding->optimizer].is_old)
+    const unsigned known = holding_is_new(holding) ? newest : rows[holding->optimizer].is_old ? 1 : since;
+    if (version < known)
         json_refuse_key(object, "optimizer", "is \"%s\", which documents know since version %u",
-                        optimizer_names[holding->optimizer], since);
+                        optimizer_names[holding->optimizer], known);
     if (version < since || !json_has(object, "holding"))
         return;
     struct json place = json_object(object, "holding");

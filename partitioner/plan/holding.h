@@ -18,6 +18,7 @@ enum optimizer_kind {
     OPTIMIZER_LARS,
     OPTIMIZER_ADAFACTOR,        // from the shapes of the parameters
     OPTIMIZER_ADAM_8BIT,
+    OPTIMIZER_ADAM_1BIT,        // whose replicas send each other signs of their momentum (runtime/signs.h)
     OPTIMIZER_SGD_MASTER,       // of 16-bit weights: a copy, gradients and what the optimizer keeps, all in fp32
     OPTIMIZER_MOMENTUM_MASTER,
     OPTIMIZER_ADAMW_MASTER,
@@ -46,6 +47,9 @@ bool holding_is_plain(const struct holding *holding);
 // Whether documents could always say it: one of the first three optimizers, and plain.
 bool holding_is_old(const struct holding *holding);
 
+// Whether documents could not say it before their newest version: an optimizer that sends signs.
+bool holding_is_new(const struct holding *holding);
+
 // Whether something of it is on the host.
 bool holding_uses_host(const struct holding *holding);
 
@@ -55,10 +59,14 @@ void holding_say(const struct holding *holding, struct text *text);
 // Whether it is an optimizer of 16-bit weights, which keeps them in fp32 too.
 bool optimizer_is_master(enum optimizer_kind optimizer);
 
-// Numbers that adafactor keeps of a parameter of this shape, a row and a column of a matrix; and numbers of which
-// adam8bit keeps a scale.
+// Whether replicas send each other signs of the momentum that is to be, instead of gradients. Each has an error of every
+// parameter, what signs have left so far.
+bool optimizer_sends_signs(enum optimizer_kind optimizer);
+
+// Numbers that adafactor keeps of a parameter of this shape, a row and a column of a matrix; numbers of which
+// adam8bit keeps a scale; and numbers whose signs adam1bit sends with one, in so many bytes.
 uint64_t optimizer_factored(struct shape shape);
-enum { OPTIMIZER_8BIT_BLOCK = 2048 };
+enum { OPTIMIZER_8BIT_BLOCK = 2048, OPTIMIZER_SIGN_BLOCK = 1024, OPTIMIZER_SIGN_BYTES = 4 + OPTIMIZER_SIGN_BLOCK / 8 };
 
 // Whether it updates every parameter by itself, so that replicas can share them out wherever.
 bool optimizer_is_by_parameter(enum optimizer_kind optimizer);
@@ -82,8 +90,8 @@ uint64_t holding_host_rate(const struct cluster *cluster);
 // (schedules/host_moves.h). Takes the order, which may be NULL; NULL where that is so, or with an error.
 struct schedule *holding_order(const struct holding *holding, struct schedule *order, struct error *error);
 
-// Whether tied layers can be apart at all: the model has some, and the schedule flushes.
-bool holding_can_tie_apart(const struct profile *profile, bool flushes);
+// Whether tied layers can be apart at all: the model has some, the schedule flushes, and gradients are added up.
+bool holding_can_tie_apart(const struct profile *profile, enum optimizer_kind optimizer, bool flushes);
 
 // Refuses what contradicts itself, the model, the cluster or the schedule, which
 // flushes or not.
@@ -94,10 +102,10 @@ bool holding_check(const struct holding *holding, const struct profile *profile,
 bool holding_check_runnable(const struct holding *holding, const char *dtype, struct error *error);
 
 // As a part of documents: "optimizer" and, where it is not plain, "holding". An object of a document of this version
-// can say all since `since`.
+// can say all since `since`, but for what holding_is_new(), since `newest`.
 struct json;
 struct json_writer;
 void holding_write(const struct holding *holding, struct json_writer *writer);
-void holding_read(struct json *object, unsigned version, unsigned since, struct holding *holding);
+void holding_read(struct json *object, unsigned version, unsigned since, unsigned newest, struct holding *holding);
 
 #endif

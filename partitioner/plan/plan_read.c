@@ -267,7 +267,7 @@ static bool read_head(struct reading *reading, struct json *root, struct error *
         return false;
     json_end(&cluster);
     read_schedule(reading, root);
-    holding_read(root, reading->version, 3, &plan->holding);
+    holding_read(root, reading->version, 3, 7, &plan->holding);
     return true;
 }
 

@@ -79,6 +79,8 @@ void certificate_write(struct json_writer *writer, const struct certificate *cer
 // first knows one device per stage, stage s on rank s mod ranks.
 static unsigned version_of(const struct plan *plan)
 {
+    if (holding_is_new(&plan->holding))
+        return 7;
     if (plan->holding.activations_on_host)
         return 6;
     for (size_t s = 0; s < plan->stage_count; s++)

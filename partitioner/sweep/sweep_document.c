@@ -2,7 +2,7 @@
 #include "common/json.h"
 #include "partitioner/sweep/sweep.h"
 
-enum { SINCE_HOLDINGS = 2, SINCE_ONLY_SIMULATED = 3 };
+enum { SINCE_HOLDINGS = 2, SINCE_ONLY_SIMULATED = 3, SINCE_SIGNS = 4 };
 
 static void write_row(struct json_writer *writer, const struct sweep_row *row)
 {
@@ -34,6 +34,8 @@ static void write_row(struct json_writer *writer, const struct sweep_row *row)
 // The first that knows all there is to say.
 static unsigned version_of(const struct sweep *sweep)
 {
+    if (holding_is_new(&sweep->holding))
+        return SINCE_SIGNS;
     for (size_t i = 0; i < sweep->count; i++)
         if (sweep->rows[i].only_simulated)
             return SINCE_ONLY_SIMULATED;

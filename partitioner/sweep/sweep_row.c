@@ -7,7 +7,7 @@
 struct search_request sweep_search_of(const struct sweep_request *request, const struct sweep_row *row)
 {
     struct holding holding = request->holding;
-    holding.tied_apart &= holding_can_tie_apart(request->profile, row->weights == WEIGHTS_FLUSH);
+    holding.tied_apart &= holding_can_tie_apart(request->profile, holding.optimizer, row->weights == WEIGHTS_FLUSH);
     return (struct search_request){
         .profile = request->profile,
         .cluster = request->cluster,

@@ -486,7 +486,7 @@ def partition(profile: Profile, cluster: Union[str, Document], *, schedule: Unio
     schedule` lists, such as "1f1b" or "zb-v"; or a Schedule that flushes, which is planned for as it is, with its ranks
     and micro-batches. `micro_batches` of an iteration. `ranks`: the cluster's devices if not given. `chunks`: stages on
     each rank, as the schedule has it if not given. `optimizer`: sgd, momentum, adamw, adam, lamb, lars, adafactor,
-    adam8bit or *-master. `memory` of each device, such as "16GiB", instead of the cluster's.
+    adam8bit, adam1bit or *-master. `memory` of each device, such as "16GiB", instead of the cluster's.
 
     How states are held (docs/memory.md): `tied_apart`, whether layers that share parameters may be on different stages
     (None: where the schedule flushes), `shard` (none, optimizer, gradients, weights), `host` (optimizer, activations),

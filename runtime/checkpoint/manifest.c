@@ -57,6 +57,8 @@ static void write_loss_scale(const struct manifest *manifest, struct json_writer
 // The first that can hold what is in it.
 static uint64_t version_of(const struct manifest *manifest)
 {
+    if (manifest->freeze_step > 0)
+        return 3;
     return manifest->batch > 0 || manifest->loss_scale.scale[0] ? 2 : 1;
 }
 
@@ -75,6 +77,8 @@ static void write_with(const struct manifest *manifest, const char *hash, struct
     if (manifest->batch > 0)
         json_put_u64(&json, "batch", manifest->batch);
     write_loss_scale(manifest, &json);
+    if (manifest->freeze_step > 0)
+        json_put_u64(&json, "freeze_step", manifest->freeze_step);
     json_put_u64(&json, "seed", manifest->seed);
     json_begin_object(&json, "data", JSON_INLINE);
     json_put_string(&json, "hash", manifest->data_hash);
@@ -172,7 +176,7 @@ static bool read_layers(struct json *root, struct manifest *manifest, struct err
 
 static bool read_all(struct json *root, struct manifest *manifest, char hash[HASH_SIZE], struct error *error)
 {
-    const uint64_t version = json_format(root, "weir.checkpoint", 2);
+    const uint64_t version = json_format(root, "weir.checkpoint", 3);
     manifest->model = strdup(json_string(root, "model"));
     if (!manifest->model)
         return error_no_memory(error, "a checkpoint");
@@ -185,6 +189,8 @@ static bool read_all(struct json *root, struct manifest *manifest, char hash[HAS
         manifest->batch = json_u64(root, "batch", 1, JSON_MAX);
     if (version >= 2)
         read_loss_scale(root, manifest);
+    if (version >= 3 && json_has(root, "freeze_step"))
+        manifest->freeze_step = json_u64(root, "freeze_step", 1, JSON_MAX);
     manifest->seed = json_u64(root, "seed", 0, JSON_MAX);
     read_data(root, manifest);
     read_plan(root, manifest);

@@ -26,6 +26,7 @@ struct manifest {
         char scale[MANIFEST_WORD];  // of the next step, in words that tell it from any other; empty: it is not scaled
         uint64_t interval, made, skipped;  // loss_scaling.h
     } loss_scale;
+    uint64_t freeze_step;  // of an optimizer that has one; else 0
     uint64_t seed;
     char data_hash[HASH_SIZE];
     uint64_t data_tokens;

@@ -137,6 +137,17 @@ static void say_merged(const struct resume_request *request, const struct manife
     }
 }
 
+// Each replica's own, and so in no file of a layer.
+static void say_errors_are_gone(const struct resume_request *request, const struct manifest *manifest)
+{
+    uint32_t copies = 1;
+    for (uint32_t l = 0; l < request->lasting->layer_count; l++)
+        copies = max_u32(copies, pipeline_copies(request->pipeline, l));
+    if (manifest->freeze_step > 0 && manifest->step > manifest->freeze_step && copies > 1)
+        say(request, "what signs had left of each replica's momentum was not kept, and begins at zero: what follows is"
+            " near what the run would have computed that was ended, and not to the bit");
+}
+
 // As the ended run had come to scale; how long until it doubles is this run's own affair.
 static bool read_scaling(const struct resume_request *request, const struct manifest *manifest,
                          struct loss_scaling *scaling, struct error *error)
@@ -187,6 +198,7 @@ static bool try_checkpoint(const struct resume_request *request, uint64_t step, 
         if (is_first(request))
             request->rules->say_changes(manifest, request->run, request->say, request->self);
         say_merged(request, manifest);
+        say_errors_are_gone(request, manifest);
         *found = manifest;
         return go_on(request, manifest, error);
     }

@@ -7,6 +7,7 @@
 #include "device/kernels.h"
 #include "runtime/chain.h"
 #include "runtime/layer_inputs.h"
+#include "runtime/twin/twin_signs.h"
 #include "runtime/weight_plan.h"
 
 struct twin_layer {
@@ -45,6 +46,7 @@ struct twin {
     size_t share_count;
     float *norms;  // of each layer's gradients; NULL where nothing is clipped, and no loss is scaled
     struct loss_scaling scaling;
+    struct twin_signs *signs;  // by stage, of those whose copies send some; NULL where none ever does
     struct twin_layer own[];
 };
 
@@ -144,6 +146,31 @@ static bool allocate_shares(struct twin *twin, struct error *error)
     return good;
 }
 
+static uint64_t stage_count(const struct twin *twin, uint32_t stage)
+{
+    uint64_t count = 0;
+    for (size_t l = 0; l < twin->layer_count; l++)
+        count += twin->own[l].stage == stage ? number_count(twin, l) : 0;
+    return count;
+}
+
+static bool allocate_signs(struct twin *twin, struct error *error)
+{
+    const struct schedule *schedule = twin->settings.schedule;
+    const struct optimizer *optimizer = &twin->settings.optimizer;
+    bool good = true;
+    if (!schedule || !optimizer_sends_signs(optimizer->kind) || optimizer->own)
+        return true;
+    twin->signs = calloc(schedule->stages, sizeof *twin->signs);
+    if (!twin->signs)
+        return error_no_memory(error, "the sequential twin");
+    for (uint32_t s = 0; good && s < schedule->stages; s++)
+        if (twin->updates.stages[s].sums > 1)
+            good = twin_signs_open(&twin->signs[s], twin->device, twin->queue, twin->updates.stages[s].sums,
+                                   stage_count(twin, s), error);
+    return good;
+}
+
 static bool allocate(struct twin *twin, const struct profile *profile, struct error *error)
 {
     bool good = true;
@@ -178,7 +205,7 @@ static bool allocate(struct twin *twin, const struct profile *profile, struct er
         twin->parts[i] = get(twin, part, &good, error);
     if (twin->settings.optimizer.clip > 0 || twin->scaling.scale > 0)
         twin->norms = get(twin, norm_count(twin) * sizeof *twin->norms, &good, error);
-    return good && allocate_shares(twin, error);
+    return good && allocate_shares(twin, error) && allocate_signs(twin, error);
 }
 
 static bool told(const struct weir_layer *layer, bool good, const struct weir_error *trouble, struct error *error)
@@ -247,6 +274,9 @@ void twin_free(struct twin *twin)
         device_release(twin->device, twin->shares[i].sum);
     }
     free(twin->shares);
+    for (uint32_t s = 0; twin->signs && s < twin->settings.schedule->stages; s++)
+        twin_signs_close(&twin->signs[s]);
+    free(twin->signs);
     device_release(twin->device, twin->workspace);
     for (size_t i = 0; i < WEIR_MOST_INPUTS; i++)
         device_release(twin->device, twin->parts[i]);
@@ -429,10 +459,72 @@ static void add_brought(struct twin *twin, const struct brought *by, float *grad
         queue_zero(twin->queue, gradients, bytes);
 }
 
+// --- signs of what copies make of their sums -------------------------------------------
+
+// Whether the copies of the layer's stage send some for its next update.
+static bool sends_signs(const struct twin *twin, size_t l)
+{
+    return twin->signs && twin->signs[twin->own[l].stage].copies > 1
+        && optimizer_is_frozen(&twin->settings.optimizer, twin->own[l].newest + 1);
+}
+
+// Where a layer's numbers are in its flat stage.
+static uint64_t first_of(const struct twin *twin, size_t layer)
+{
+    uint64_t first = 0;
+    for (size_t l = 0; l < layer; l++)
+        first += twin->own[l].stage == twin->own[layer].stage ? number_count(twin, l) : 0;
+    return first;
+}
+
+// A copy's sum is its own until all of them meet.
+static void put_sum_aside(struct twin *twin, size_t l, uint32_t copy)
+{
+    const struct twin_signs *signs = &twin->signs[twin->own[l].stage];
+    const uint64_t bytes = number_count(twin, l) * sizeof(float);
+    if (bytes == 0)
+        return;
+    queue_copy(twin->queue, signs->gradients + copy * signs->count + first_of(twin, l), twin->own[l].gradients, bytes);
+    queue_zero(twin->queue, twin->own[l].gradients, bytes);
+}
+
+static void copy_moments(struct twin *twin, size_t l, bool is_back)
+{
+    const struct twin_signs *signs = &twin->signs[twin->own[l].stage];
+    const uint64_t count = number_count(twin, l), first = first_of(twin, l), bytes = count * sizeof(float);
+    float *state = twin->own[l].state;
+    if (bytes > 0 && is_back) {
+        queue_copy(twin->queue, state, signs->momentum + first, bytes);
+    } else if (bytes > 0) {
+        queue_copy(twin->queue, signs->momentum + first, state, bytes);
+        queue_copy(twin->queue, signs->seconds + first, state + count, bytes);
+    }
+}
+
+// Of the stages whose copies do.
+static void meet_by_signs(struct twin *twin, const bool *stages)
+{
+    for (uint32_t s = 0; s < twin->settings.schedule->stages; s++) {
+        bool do_meet = false;
+        for (size_t l = 0; l < twin->layer_count; l++)
+            do_meet |= stages[s] && twin->own[l].stage == s && sends_signs(twin, l);
+        for (size_t l = 0; do_meet && l < twin->layer_count; l++)
+            if (twin->own[l].stage == s)
+                copy_moments(twin, l, false);
+        if (do_meet)
+            twin_signs_meet(&twin->signs[s], twin->settings.optimizer.beta1);
+        for (size_t l = 0; do_meet && l < twin->layer_count; l++)
+            if (twin->own[l].stage == s)
+                copy_moments(twin, l, true);
+    }
+}
+
 static void add_sum(struct twin *twin, const bool *stages, const struct brought *by)
 {
     for (size_t l = 0; l < twin->layer_count; l++)
-        if (stages[twin->own[l].stage])
+        if (stages[twin->own[l].stage] && sends_signs(twin, l))
+            put_sum_aside(twin, l, by->sum);
+        else if (stages[twin->own[l].stage])
             add_brought(twin, by, twin->own[l].gradients, twin->own[l].sum, number_count(twin, l));
     for (size_t i = 0; i < twin->share_count; i++)
         if (stages[twin->shares[i].stage])
@@ -548,6 +640,7 @@ static void optimize(struct twin *twin, size_t l)
         .exempt_count = layer->undecayed_count,
         .parts = &part,
         .part_count = 1,
+        .has_momentum = sends_signs(twin, l),
     };
     own->newest++;
     if (layer->parameter_bytes == 0)
@@ -581,6 +674,8 @@ static bool gather_update(struct twin *twin, const struct update_step *made, uin
                 return false;
         add_sum(twin, made->stages, &brought);
     }
+    if (twin->signs)
+        meet_by_signs(twin, made->stages);
     return true;
 }
 

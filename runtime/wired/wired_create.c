@@ -4,6 +4,7 @@
 
 #include "common/clock.h"
 #include "common/number.h"
+#include "device/kernels.h"
 #include "runtime/wired/wired_engine.h"
 
 static const uint64_t usual_deadline_ns = 600u * (uint64_t)1000000000, usual_abort_ns = 5u * (uint64_t)1000000000;
@@ -209,7 +210,8 @@ static bool open_room(struct wired *wired, struct error *error)
             copies = wired->ends[i].wire->rank_count;
     if (copies == 0)
         return true;
-    wired->room_floats = wired->settings.room_bytes / sizeof(float) / copies;
+    wired->room_floats = max_u64(wired->settings.room_bytes / sizeof(float) / copies,
+                                 sizeof(struct sign_block) / sizeof(float));  // a number of any kind
     wired->room_bytes = wired->room_floats * copies * sizeof(float);
     wired->room = device_allocate(wired->settings.device, wired->room_bytes, error);
     wired->reduced = wired->room ? event_create(wired->settings.device, error) : NULL;

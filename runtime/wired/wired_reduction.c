@@ -6,12 +6,15 @@
 //     add        own piece and what came, in the order of the copies, as a loop would
 //     sums       each copy sends its piece, added up, to every other one
 //
+// Signs go the same way, in whole blocks; what is added up is elsewhere (signs.h), and what goes back are its signs.
+//
 // To reduce to shares ends before the sums, and so does adding onto what shares have already; to gather is that last
 // step alone.
 #include <stdlib.h>
 
 #include "common/clock.h"
 #include "device/kernels.h"
+#include "runtime/signs.h"
 #include "runtime/wired/wired_engine.h"
 
 struct piece {
@@ -23,16 +26,23 @@ static uint32_t copies_of(const struct reducing *reducing)
     return reducing->end->wire->rank_count;
 }
 
+// Elements of a piece. (What is gathered needs no room: those of 16 bits go as many at a time as floats.)
+static uint64_t piece_most(const struct wired *wired)
+{
+    const bool are_signs = wired->reducing.what.kind == REDUCTION_SIGNS;
+    return are_signs ? wired->room_floats * sizeof(float) / wired->reducing.what.number_bytes : wired->room_floats;
+}
+
 // The piece at hand of a copy's share, counted from the first of the numbers; of none where that is shorter than others.
 static struct piece piece_of(const struct wired *wired, uint32_t copy)
 {
     const struct reducing *reducing = &wired->reducing;
     const struct reduction_share share = reduction_share(&reducing->what, copy, copies_of(reducing));
-    const uint64_t done = reducing->piece * wired->room_floats;
+    const uint64_t most = piece_most(wired), done = reducing->piece * most;
     if (done >= share.count)
         return (struct piece){ 0 };
     const uint64_t left = share.count - done;
-    return (struct piece){ share.first + done, left < wired->room_floats ? left : wired->room_floats };
+    return (struct piece){ share.first + done, left < most ? left : most };
 }
 
 static bool is_last_piece(const struct wired *wired)
@@ -43,7 +53,7 @@ static bool is_last_piece(const struct wired *wired)
         const uint64_t count = reduction_share(&reducing->what, copy, copies_of(reducing)).count;
         longest = count > longest ? count : longest;
     }
-    return (reducing->piece + 1) * wired->room_floats >= longest;
+    return (reducing->piece + 1) * piece_most(wired) >= longest;
 }
 
 static float *room_of(const struct wired *wired, uint32_t copy)
@@ -61,7 +71,7 @@ static void *own_piece(const struct wired *wired, uint32_t own)
 {
     const struct reducing *reducing = &wired->reducing;
     return (char *)reduction_own(&reducing->what, own, copies_of(reducing))
-         + reducing->piece * wired->room_floats * reducing->what.number_bytes;
+         + reducing->piece * piece_most(wired) * reducing->what.number_bytes;
 }
 
 // Whether a copy has something to be added.
@@ -124,6 +134,16 @@ static void add_onto(struct wired *wired, uint32_t own, struct piece mine)
                               copy == own ? number_at(reducing, mine.first) : room_of(wired, copy), mine.count);
 }
 
+static void add_signs(struct wired *wired, uint32_t own, struct piece mine)
+{
+    const struct reducing *reducing = &wired->reducing;
+    const struct reduction_share blocks = { mine.first, mine.count };
+    for (uint32_t copy = 0; copy < copies_of(reducing); copy++)
+        if (copy != own)
+            signs_add(reducing->end->queue, &reducing->what, blocks, room_of(wired, copy), copies_of(reducing));
+    signs_take(reducing->end->queue, &reducing->what, blocks);
+}
+
 // In the order of the copies: ((g0 + g1) + g2) ...
 static void add_piece(struct wired *wired)
 {
@@ -133,6 +153,10 @@ static void add_piece(struct wired *wired)
     const struct piece mine = piece_of(wired, own);
     if (mine.count > 0 && reducing->what.kind == REDUCTION_ONTO) {
         add_onto(wired, own, mine);
+        return;
+    }
+    if (mine.count > 0 && reducing->what.kind == REDUCTION_SIGNS) {
+        add_signs(wired, own, mine);
         return;
     }
     float *gradients = number_at(reducing, mine.first);
@@ -180,7 +204,7 @@ static void follow(struct wired *wired)
         add_piece(wired);
     else
         take_own(wired);
-    if (!reducing->is_back && kind == REDUCTION_WHOLE) {
+    if (!reducing->is_back && (kind == REDUCTION_WHOLE || kind == REDUCTION_SIGNS)) {
         reducing->is_back = true;
         return;
     }

@@ -31,14 +31,14 @@ static const struct kind {
 
 static struct holding draw_holding(uint64_t *seed, const struct profile *profile, bool flushes)
 {
-    struct holding holding = { .optimizer = (enum optimizer_kind)random_below(seed, OPTIMIZER_ADAM_8BIT) };
-    if (holding.optimizer == OPTIMIZER_ADAFACTOR)
+    struct holding holding = { .optimizer = (enum optimizer_kind)random_below(seed, OPTIMIZER_ADAM_1BIT + 1) };
+    if (holding.optimizer == OPTIMIZER_ADAFACTOR || (optimizer_sends_signs(holding.optimizer) && !flushes))
         holding.optimizer = OPTIMIZER_ADAM;
-    holding.tied_apart = flushes && random_below(seed, 2);
+    holding.tied_apart = flushes && !optimizer_sends_signs(holding.optimizer) && random_below(seed, 2);
     if (random_below(seed, 3) > 0)
         return holding;
     holding.shard = random_below(seed, 2) ? (enum shard)random_below(seed, 4) : SHARD_NONE;
-    holding.optimizer_on_host = random_below(seed, 3) == 0;
+    holding.optimizer_on_host = !optimizer_sends_signs(holding.optimizer) && random_below(seed, 3) == 0;
     holding.activations_on_host = random_below(seed, 5) == 0;
     holding.step_rate = random_below(seed, 3) == 0 ? 1000000000 + random_below(seed, 20) * 1000000000 : 0;
     if (!optimizer_is_by_parameter(holding.optimizer))

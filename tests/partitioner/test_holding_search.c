@@ -122,13 +122,17 @@ struct drawn {
 static struct holding draw_holding(uint64_t *seed, const struct profile *profile, bool flushes)
 {
     struct holding holding = {
-        .optimizer = (enum optimizer_kind)random_below(seed, OPTIMIZER_ADAM_8BIT + 1),
+        .optimizer = (enum optimizer_kind)random_below(seed, OPTIMIZER_ADAM_1BIT + 1),
         .shard = random_below(seed, 2) ? (enum shard)random_below(seed, 4) : SHARD_NONE,
         .optimizer_on_host = random_below(seed, 3) == 0,
         .activations_on_host = random_below(seed, 5) == 0,
         .tied_apart = flushes && random_below(seed, 2),
         .step_rate = random_below(seed, 3) == 0 ? 1000000000 + random_below(seed, 20) * 1000000000 : 0,
     };
+    if (optimizer_sends_signs(holding.optimizer) && !flushes)
+        holding.optimizer = OPTIMIZER_ADAM;
+    if (optimizer_sends_signs(holding.optimizer))
+        holding.optimizer_on_host = holding.tied_apart = false;
     if (!optimizer_is_by_parameter(holding.optimizer))
         holding.shard = SHARD_NONE;
     if (holding.shard > SHARD_OPTIMIZER && profile->lent_count > 0)

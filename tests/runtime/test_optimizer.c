@@ -247,6 +247,59 @@ static void adam_in_8_bits_is_near_adamw(void **state)
     bench_close(&bench);
 }
 
+// Up to its freeze step adamw to the bit; from then on, of gradients that are all here, by the formula. What has had no
+// gradient by then has no second moment, and stays but for its decay.
+static void adam_in_1_bit_freezes_its_second_moment(void **state)
+{
+    enum { FREEZE = 3, UPDATES = 7, NEVER = 40 };
+    (void)state;
+    struct bench bench = bench_open(12);
+    struct optimizer optimizer = optimizer_default(OPTIMIZER_ADAM_1BIT), plain = optimizer_default(OPTIMIZER_ADAMW);
+    float weights[COUNT], twins[COUNT], kept[3 * COUNT] = { 0 }, moments[2 * COUNT] = { 0 };
+    double want[COUNT], first[COUNT], second[COUNT];
+    optimizer.freeze_step = FREEZE;
+    optimizer.decay = plain.decay = 0.1f;
+    memcpy(weights, bench.weights, sizeof weights);
+    memcpy(twins, bench.weights, sizeof twins);
+    for (uint64_t update = 1; update <= UPDATES; update++) {
+        for (size_t i = 0; i < COUNT; i++)
+            bench.gradients[i] = update <= FREEZE && i < NEVER ? 0 : bench.gradients[(i + 1) % COUNT];
+        struct optimizer_buffers buffers = { .next = values(weights), .weights = values(weights), .state = kept,
+                                             .gradients = bench.gradients, .count = COUNT };
+        optimizer_update(&optimizer, update, bench.queue, &buffers);
+        for (size_t i = 0; update > FREEZE && i < COUNT; i++) {
+            const double near_second = second[i] / (1 - pow((double)0.999f, FREEZE));
+            first[i] = i < NEVER ? 0 : (double)0.9f * first[i] + (double)0.1f * (double)bench.gradients[i];
+            want[i] -= 0.001 * (first[i] / (1 - pow((double)0.9f, (double)update)) / (sqrt(near_second) + 1e-8)
+                                + 0.1 * want[i]);
+            if (!(fabs((double)weights[i] - want[i]) <= 1e-6))
+                fail_msg("weight %zu is %.9g, should be %.9g", i, (double)weights[i], want[i]);
+        }
+        if (update > FREEZE)
+            continue;
+        buffers.next = values(twins), buffers.weights = values(twins), buffers.state = moments;
+        optimizer_update(&plain, update, bench.queue, &buffers);
+        assert_memory_equal(weights, twins, sizeof weights);
+        for (size_t i = 0; i < COUNT; i++)
+            want[i] = (double)weights[i], first[i] = (double)kept[i], second[i] = (double)kept[COUNT + i];
+    }
+    assert_memory_equal(kept + COUNT, moments + COUNT, COUNT * sizeof(float));
+    bench_close(&bench);
+}
+
+static void a_freeze_step_is_a_fifth_of_the_steps(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    struct optimizer optimizer = optimizer_default(OPTIMIZER_ADAM_1BIT), plain = optimizer_default(OPTIMIZER_ADAMW);
+    assert_true(optimizer_freeze(&optimizer, 0, 2, &error) && optimizer.freeze_step == 1);
+    assert_true(optimizer_freeze(&optimizer, 0, 104, &error) && optimizer.freeze_step == 20);
+    assert_true(optimizer_freeze(&optimizer, 7, 104, &error) && optimizer.freeze_step == 7);
+    assert_true(optimizer_freeze(&plain, 0, 104, &error) && !optimizer_is_frozen(&plain, 1000));
+    assert_false(optimizer_freeze(&plain, 7, 104, &error));
+    assert_error(error, "a freeze step is adam1bit's, and the plan's optimizer is adamw; leave it out");
+}
+
 static void updates_are_those_of_pytorch(void **state)
 {
     (void)state;
@@ -283,6 +336,8 @@ int main(void)
         cmocka_unit_test(updates_are_those_of_pytorch),
         cmocka_unit_test(adafactor_is_that_of_pytorch),
         cmocka_unit_test(adam_in_8_bits_is_near_adamw),
+        cmocka_unit_test(adam_in_1_bit_freezes_its_second_moment),
+        cmocka_unit_test(a_freeze_step_is_a_fifth_of_the_steps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

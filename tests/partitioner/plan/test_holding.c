@@ -27,6 +27,7 @@ static struct state_row state_rows[] = {
     { "sgd with fp32 masters keeps 4 bytes per parameter", OPTIMIZER_SGD_MASTER, "bf16", 4004096 },
     // 2 x 1,001,000 and 8 for each of 489 blocks: 2,005,912.
     { "adam in 8 bits keeps 2 bytes per parameter and 8 per block", OPTIMIZER_ADAM_8BIT, "fp32", 2006016 },
+    { "adam in 1 bit keeps three copies", OPTIMIZER_ADAM_1BIT, "fp32", 12012288 },
     // 4 (1000 + 1000) and 4 x 1000: 12,000.
     { "adafactor keeps rows and columns, and vectors whole", OPTIMIZER_ADAFACTOR, "fp32", 12032 },
 };
@@ -197,6 +198,8 @@ static struct reduce_row reduce_rows[] = {
     { "who updates a share needs no other sum", { ADAMW, .shard = SHARD_OPTIMIZER }, 4, 100 + 3 * 1024 },
     { "other stages add to whole sums", { ADAMW, .shard = SHARD_OPTIMIZER, .tied_apart = true }, 4,
       2 * (100 + 3 * 1024) },
+    // 1024 signs and their size: a block, which one of the four owns.
+    { "signs go both ways by the block", { .optimizer = OPTIMIZER_ADAM_1BIT }, 4, 2 * (100 + 132) },
     { "sharded gradients were handed on before", { ADAMW, .shard = SHARD_GRADIENTS }, 4, 0 },
 };
 
@@ -276,6 +279,21 @@ static struct bad_row bad_rows[] = {
     { "tied layers that never meet", { .tied_apart = true }, "fp32", HOST, false,
       "tied layers apart: their gradients are added up at a flush, which an asynchronous schedule has not; keep them"
       " together" },
+    { "signs of halves", { .optimizer = OPTIMIZER_ADAM_1BIT }, "bf16", HOST, true,
+      "optimizer adam1bit keeps its state in fp32 and beside weights in fp32, but the profile's are bf16; use"
+      " adamw-master" },
+    { "shares of what signs leave", { .optimizer = OPTIMIZER_ADAM_1BIT, .shard = SHARD_OPTIMIZER }, "fp32", HOST, true,
+      "optimizer adam1bit: each replica keeps the whole momentum and what signs have left of its own, and none of it can"
+      " be shared; do not share its state, or take adamw" },
+    { "momentum on the host", { .optimizer = OPTIMIZER_ADAM_1BIT, .optimizer_on_host = true }, "fp32", HOST, true,
+      "optimizer adam1bit: replicas send each other momentum, which is to be on their devices; leave the optimizer there,"
+      " or take adamw" },
+    { "momentum of tied layers", { .optimizer = OPTIMIZER_ADAM_1BIT, .tied_apart = true }, "fp32", HOST, true,
+      "optimizer adam1bit: tied layers apart need each other's gradients, and replicas send momentum; keep tied layers"
+      " together, or take adamw" },
+    { "momentum that never comes together", { .optimizer = OPTIMIZER_ADAM_1BIT }, "fp32", HOST, false,
+      "optimizer adam1bit: replicas bring their momentum together at a flush, which an asynchronous schedule has not; use"
+      " a schedule that flushes, or adamw" },
     { "masters of fp32", { .optimizer = OPTIMIZER_ADAMW_MASTER }, "fp32", HOST, true,
       "optimizer adamw-master keeps fp32 weights beside 16-bit ones, but the profile's are fp32; use the optimizer"
       " without -master" },

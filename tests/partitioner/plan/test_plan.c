@@ -55,9 +55,11 @@ static struct bad_row {
       "plan.json: stages: are on 2 devices, but there are 3 ranks" },
     { "an unknown optimizer", "\"optimizer\": \"adamw\"", "\"optimizer\": \"lion\"",
       "plan.json: optimizer: is \"lion\", not one of sgd, momentum, adamw, adam, lamb, lars, adafactor, adam8bit,"
-      " sgd-master, momentum-master, adamw-master" },
+      " adam1bit, sgd-master, momentum-master, adamw-master" },
     { "an optimizer of a newer version", "\"optimizer\": \"adamw\"", "\"optimizer\": \"lamb\"",
       "plan.json: optimizer: is \"lamb\", which documents know since version 3" },
+    { "an optimizer of the newest version", "\"optimizer\": \"adamw\"", "\"optimizer\": \"adam1bit\"",
+      "plan.json: optimizer: is \"adam1bit\", which documents know since version 7" },
     { "a holding of a newer version", "\"optimizer\": \"adamw\",", "\"optimizer\": \"adamw\",\n\"holding\": {},",
       NULL },
     { "a variant", "\"variant\": null", "\"variant\": 1",
@@ -80,7 +82,7 @@ static struct bad_row {
       "plan.json: certificate.gap: is 0.100000, but value and bound are 0.000000 of the value apart" },
     { "a bottleneck that is no stage", "\"bottleneck_stage\": 1", "\"bottleneck_stage\": 2", NULL },
     { "a newer version", "\"version\": 1,\n  \"profile\"", "\"version\": 9,\n  \"profile\"",
-      "plan.json: version: is 9; this Weir reads up to version 6" },
+      "plan.json: version: is 9; this Weir reads up to version 7" },
 };
 
 static void is_refused(void **state)

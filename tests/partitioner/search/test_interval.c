@@ -49,7 +49,7 @@ static void intervals_cost_what_plain_loops_say(void **state)
         struct profile *profile = small_random_chain(&seed, 1 + random_below(&seed, 12), 1000);
         lend_something(&seed, profile);
         const struct holding holding = {
-            .optimizer = (enum optimizer_kind)random_below(&seed, OPTIMIZER_ADAM_8BIT + 1),
+            .optimizer = (enum optimizer_kind)random_below(&seed, OPTIMIZER_ADAM_1BIT + 1),
             .shard = (enum shard)random_below(&seed, 4),
             .optimizer_on_host = random_below(&seed, 2),
             .activations_on_host = random_below(&seed, 2),

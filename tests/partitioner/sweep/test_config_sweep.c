@@ -56,7 +56,7 @@ static uint64_t alone(const struct config_sweep *sweep, const struct config_row 
     assert_good(cluster, error);
     struct search_shortage shortage;
     struct holding holding = sweep->request.holding;
-    holding.tied_apart = row->ranks > 1 && holding_can_tie_apart(profile, true);
+    holding.tied_apart = row->ranks > 1 && holding_can_tie_apart(profile, holding.optimizer, true);
     const struct search_request search = {
         .profile = profile, .cluster = cluster, .schedule = row->schedule, .ranks = row->ranks, .chunks = row->chunks,
         .micro_batches = row->micro_batches, .holding = holding, .limits.budget = 500000, .found.shortage = &shortage,
