@@ -41,6 +41,7 @@ enum {
     KEY_VERBOSE,
     KEY_PAD_VOCABULARY,
     KEY_CLIP,
+    KEY_FREEZE,
     KEY_BATCH,
     KEY_LOSS_SCALE,
     KEY_SUBJECT,        // where those of subject.h begin
@@ -63,6 +64,9 @@ enum {
 #define OPTION_DEVICE { "device", KEY_DEVICE, "NAME", 0, "Where layers run (cpu): cpu:avx2, cuda, cuda:1, ...", 0 }
 #define OPTION_VERBOSE { "verbose", KEY_VERBOSE, 0, 0, "Say what is set for the device's libraries", 0 }
 #define OPTION_CLIP { "clip", KEY_CLIP, "NORM", 0, "The most that the norm of all gradients may be (as it comes)", 0 }
+#define OPTION_FREEZE \
+    { "freeze-step", KEY_FREEZE, "N", 0, \
+      "Of adam1bit: the step behind which its second moment stays and replicas send signs (a fifth of the steps)", 0 }
 #define OPTION_BATCH { "batch", KEY_BATCH, "N", 0, "Samples of an iteration (all there is room for)", 0 }
 #define OPTION_LOSS_SCALE \
     { "loss-scale", KEY_LOSS_SCALE, "S,N", 0, \

@@ -29,7 +29,7 @@ enum { KEY_PLAN = KEY_OWN, KEY_DATA, KEY_STEPS, KEY_SEED, KEY_RATE, KEY_FLUSH, K
 
 struct given {
     const char *model, *plan, *data, *out, *device, *weights;
-    uint64_t steps, seed, batch, flush_every, every;
+    uint64_t steps, seed, batch, flush_every, every, freeze_step;
     struct rates rates;
     struct loss_scaling scaling;
     float clip;
@@ -51,6 +51,7 @@ static const struct argp_option options[] = {
       "Begin with these weights: a checkpoint's, or a model's as transformers writes it (random ones)", 0 },
     { "rate", KEY_RATE, "R,...", 0, "Learning rate (0.003[,linear][,warm-up:N][,to:R])", 0 },
     OPTION_CLIP,
+    OPTION_FREEZE,
     OPTION_BATCH,
     OPTION_LOSS_SCALE,
     { "flush-every", KEY_FLUSH, "N", 0, "Iterations between drains of an asynchronous schedule (16)", 0 },
@@ -124,6 +125,9 @@ static error_t take_option(int key, char *argument, struct given *given, struct 
         break;
     case KEY_CLIP:
         given->clip = option_float(argument, "--clip", 1e30, state);
+        break;
+    case KEY_FREEZE:
+        given->freeze_step = option_count(argument, "--freeze-step", 1, 1000000, state);
         break;
     case KEY_BATCH:
         given->batch = option_count(argument, "--batch", 1, UINT32_MAX, state);
@@ -431,6 +435,7 @@ static bool train(void *self, const struct run_place *place, bool speaks, struct
         .seed = given->seed,
         .rates = given->rates,
         .clip = given->clip,
+        .freeze_step = given->freeze_step,
         .batch = given->batch,
         .scaling = given->scaling,
         .flush_every = (uint32_t)given->flush_every,
@@ -520,11 +525,11 @@ static int run(int count, char **arguments)
     enum elastic_part part = ELASTIC_RANK;
     good = good && (!given.elastic || become_rank(&given, &plan, path, &part, &error));
     struct task task = { &given, plan, model };
-    enum { AGREED = 10 };
+    enum { AGREED = 11 };
     struct agreed agreed[AGREED] = { { .what = "--rate" }, { .what = "--flush-every" }, { .what = "--checkpoints" },
                                      { .what = "--save-every" }, { .what = "--keep" }, { .what = "--resume" },
                                      { .what = "--weights" }, { .what = "--clip" },
-                                     { .what = "--batch" }, { .what = "--loss-scale" } };
+                                     { .what = "--batch" }, { .what = "--loss-scale" }, { .what = "--freeze-step" } };
     rates_format(&given.rates, agreed[0].value);
     snprintf(agreed[1].value, AGREED_SIZE, "%llu", (unsigned long long)given.flush_every);
     snprintf(agreed[2].value, AGREED_SIZE, given.checkpoints.folder ? "a folder" : "none");
@@ -535,6 +540,7 @@ static int run(int count, char **arguments)
     rates_format_number(given.clip, agreed[7].value);
     snprintf(agreed[8].value, AGREED_SIZE, "%llu", (unsigned long long)given.batch);
     snprintf(agreed[9].value, AGREED_SIZE, "%.9g,%u", (double)given.scaling.scale, given.scaling.interval);
+    snprintf(agreed[10].value, AGREED_SIZE, "%llu", (unsigned long long)given.freeze_step);
     const struct ranks_request request = { .command = "train", .plan = plan, .device = given.device,
                                            .folder = given.out, .seed = given.seed, .steps = given.steps,
                                            .agreed = agreed, .agreed_count = AGREED,

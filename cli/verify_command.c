@@ -15,7 +15,7 @@ enum { KEY_STEPS = KEY_OWN, KEY_SEED };
 
 struct given {
     const char *plan, *device;
-    uint64_t steps, seed, batch;
+    uint64_t steps, seed, batch, freeze_step;
     float clip;
     struct loss_scaling scaling;
     bool verbose;
@@ -26,6 +26,7 @@ static const struct argp_option options[] = {
     OPTION_DEVICE,
     OPTION_VERBOSE,
     OPTION_CLIP,
+    OPTION_FREEZE,
     OPTION_BATCH,
     OPTION_LOSS_SCALE,
     { "seed", KEY_SEED, "N", 0, "Of weights, batches and dropout (1)", 0 },
@@ -44,6 +45,9 @@ static error_t take(int key, char *argument, struct argp_state *state)
         break;
     case KEY_CLIP:
         given->clip = option_float(argument, "--clip", 1e30, state);
+        break;
+    case KEY_FREEZE:
+        given->freeze_step = option_count(argument, "--freeze-step", 1, 1000000, state);
         break;
     case KEY_BATCH:
         given->batch = option_count(argument, "--batch", 1, UINT32_MAX, state);
@@ -121,7 +125,8 @@ static bool verify(void *self, const struct run_place *place, bool speaks, struc
     struct verifying *verifying = self;
     const struct given *given = verifying->given;
     const struct verify_settings settings = { .steps = (uint32_t)given->steps, .seed = given->seed,
-                                              .clip = given->clip, .batch = given->batch, .scaling = given->scaling };
+                                              .clip = given->clip, .freeze_step = given->freeze_step,
+                                              .batch = given->batch, .scaling = given->scaling };
     struct verification result;
     if (!verify_plan(verifying->plan, verifying->model, place, &settings, &result, error))
         return command_name_files(error, given->plan, NULL);
@@ -148,14 +153,16 @@ static int run(int count, char **arguments)
     struct model *model = belongs ? model_from_spec(plan->model, plan_precision(plan, given.device), &error) : NULL;
     if (belongs && !model)
         command_name_files(&error, given.plan, NULL);
-    struct agreed agreed[] = { { .what = "--clip" }, { .what = "--batch" }, { .what = "--loss-scale" } };
+    struct agreed agreed[] = { { .what = "--clip" }, { .what = "--batch" }, { .what = "--loss-scale" },
+                               { .what = "--freeze-step" } };
     snprintf(agreed[0].value, AGREED_SIZE, "%a", (double)given.clip);
     snprintf(agreed[1].value, AGREED_SIZE, "%llu", (unsigned long long)given.batch);
     snprintf(agreed[2].value, AGREED_SIZE, "%.9g,%u", (double)given.scaling.scale, given.scaling.interval);
+    snprintf(agreed[3].value, AGREED_SIZE, "%llu", (unsigned long long)given.freeze_step);
     struct verifying verifying = { .given = &given, .plan = plan, .model = model };
     const struct ranks_request request = { .command = "verify", .plan = plan, .device = given.device,
                                            .seed = given.seed, .steps = given.steps, .verbose = given.verbose,
-                                           .agreed = agreed, .agreed_count = 3, .work = verify, .self = &verifying };
+                                           .agreed = agreed, .agreed_count = 4, .work = verify, .self = &verifying };
     struct ranks ranks = { 0 };
     const bool good = model && ranks_run(&ranks, &request, &error);
     const int code = ranks_part(&ranks, good ? atomic_load(&verifying.differs) : command_fail(&error));

@@ -71,6 +71,9 @@ static void say_changes(const struct manifest *was, const struct manifest *now,
     if (was->loss_scale.scale[0] && was->loss_scale.interval != now->loss_scale.interval)
         say(&listener, "--loss-scale was doubled after %llu steps and is after %llu",
             (unsigned long long)was->loss_scale.interval, (unsigned long long)now->loss_scale.interval);
+    if (was->freeze_step != now->freeze_step)
+        say(&listener, "--freeze-step was %llu and is %llu: the second moment freezes elsewhere from here",
+            (unsigned long long)was->freeze_step, (unsigned long long)now->freeze_step);
     if (was->batch != now->batch) {
         char samples[2][32];
         say(&listener, "--batch was %s and is %s: iterations are of other samples from here",

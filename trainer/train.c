@@ -36,6 +36,7 @@ struct training {
     struct lasting_model *lasting;    // NULL: nothing is kept or given
     struct checkpoints *checkpoints;  // NULL: none are kept
     uint32_t iterations;  // in one pass
+    uint64_t freeze_step; // 0: the optimizer has none
     uint32_t samples;     // micro-batches that an update averages
 };
 
@@ -307,6 +308,9 @@ static bool prepare(struct training *training, struct error *error)
         .failed = settings->place.failed,
         .self = settings->place.self,
     };
+    if (!optimizer_freeze(&session.optimizer, settings->freeze_step, settings->steps, error))
+        return false;
+    training->freeze_step = optimizer_sends_signs(session.optimizer.kind) ? session.optimizer.freeze_step : 0;
     training->iterations = flushes ? 1 : settings->flush_every;
     if (settings->text->vocabulary > training->model->vocabulary)
         return error_set(error, "the text is of a vocabulary of %u tokens, and model %s has one of %zu",
@@ -358,6 +362,7 @@ static bool describe(struct training *training, struct error *error)
     if (settings->clip > 0)
         rates_format_number(settings->clip, run->clip);
     run->batch = settings->batch;
+    run->freeze_step = training->freeze_step;
     run->loss_scale.interval = session_scaling(training->pipeline->session)->interval;
     text_data_hash(settings->text, run->data_hash);
     snprintf(run->plan.schedule, sizeof run->plan.schedule, "%s", plan->schedule);

@@ -31,6 +31,7 @@ struct train_settings {
     uint64_t seed;
     struct rates rates;     // of learning
     float clip;             // of the gradients' norm (runtime/optimizer.h)
+    uint64_t freeze_step;  // optimizer_freeze(); 0: the usual one
     uint64_t batch;         // samples of an iteration (batch_settings_take()); 0: micro-batches are full
     struct loss_scaling scaling;  // in fp16, what is wished for (runtime/loss_scaling.h)
     uint32_t flush_every;   // asynchronous schedules drain after so many iterations, of which steps is a multiple

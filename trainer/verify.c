@@ -2,8 +2,8 @@
 
 #include "trainer/split_layers.h"
 
-static struct session_settings session_of(const struct plan *plan, const struct run_place *place,
-                                          const struct verify_settings *own)
+static bool session_of(const struct plan *plan, const struct run_place *place, const struct verify_settings *own,
+                       struct session_settings *to, struct error *error)
 {
     struct session_settings settings = { .capacity = TRANSPORT_UNLIMITED,
                                          .optimizer = optimizer_default(plan->holding.optimizer),
@@ -12,7 +12,8 @@ static struct session_settings session_of(const struct plan *plan, const struct 
                                          .failed = place->failed, .self = place->self };
     settings.optimizer.decay = 0.1f;
     settings.optimizer.clip = own->clip;
-    return settings;
+    *to = settings;
+    return optimizer_freeze(&to->optimizer, own->freeze_step, own->steps, error);
 }
 
 // With what its micro-batches are drawn from. Of `what`, layers and device are found here.
@@ -42,9 +43,9 @@ bool verify_schedule(const struct schedule *schedule, const struct plan *plan, c
                      struct verification *result, struct error *error)
 {
     struct batch_settings batches = batch_settings_for(schedule, settings->seed);
-    const struct verify_layers what = { .plan = plan, .schedule = schedule, .steps = settings->steps,
-                                        .settings = session_of(plan, place, settings) };
-    return batch_settings_take(&batches, model, settings->batch, schedule->weights == WEIGHTS_FLUSH, error)
+    struct verify_layers what = { .plan = plan, .schedule = schedule, .steps = settings->steps };
+    return session_of(plan, place, settings, &what.settings, error)
+        && batch_settings_take(&batches, model, settings->batch, schedule->weights == WEIGHTS_FLUSH, error)
         && verify_model(what, model, place, &batches, result, error);
 }
 
@@ -52,10 +53,10 @@ bool verify_plan(const struct plan *plan, const struct model *model, const struc
                  const struct verify_settings *settings, struct verification *result, struct error *error)
 {
     const uint32_t runs = plan->weights == WEIGHTS_FLUSH ? 1 : settings->steps;
-    const struct verify_layers what = { .plan = plan, .steps = settings->steps,
-                                        .settings = session_of(plan, place, settings) };
+    struct verify_layers what = { .plan = plan, .steps = settings->steps };
     struct batch_settings batches;
-    return batch_settings_of(plan, runs, settings->seed, &batches, error)
+    return session_of(plan, place, settings, &what.settings, error)
+        && batch_settings_of(plan, runs, settings->seed, &batches, error)
         && batch_settings_take(&batches, model, settings->batch, plan->weights == WEIGHTS_FLUSH, error)
         && verify_model(what, model, place, &batches, result, error);
 }

@@ -11,6 +11,7 @@ struct verify_settings {
     uint32_t steps;  // iterations
     uint64_t seed;
     float clip;      // of gradients (runtime/optimizer.h)
+    uint64_t freeze_step;  // optimizer_freeze(); 0: the usual one
     uint64_t batch;  // samples of an iteration (batch_settings_take()); 0: micro-batches are full
     struct loss_scaling scaling;  // in fp16, what is wished for (runtime/loss_scaling.h)
 };

@@ -10,7 +10,8 @@
 static float clip_of(const struct made *made, uint64_t *seed)
 {
     static const float limits[] = { 0, 0, 0.5f, 1000 };
-    return made->plan.weights == WEIGHTS_FLUSH ? limits[random_below(seed, 4)] : 0;
+    const float limit = made->plan.weights == WEIGHTS_FLUSH ? limits[random_below(seed, 4)] : 0;
+    return optimizer_sends_signs(made->plan.holding.optimizer) ? 0 : limit;
 }
 
 // Of half of the runs that flush, the last micro-batch has fewer samples, at least one.
@@ -30,6 +31,25 @@ static enum precision precision_of(const struct made *made, uint64_t *seed)
     return made->plan.weights == WEIGHTS_FLUSH && random_below(seed, 2) ? PRECISION_FP16 : PRECISION_BF16;
 }
 
+// Of the first three, or, where that can be, signs between replicas in place of some.
+static void choose_optimizer(uint64_t trial, struct made *made, enum precision precision, uint64_t *seed)
+{
+    struct holding *holding = &made->plan.holding;
+    holding->optimizer = (precision != PRECISION_FP32 ? OPTIMIZER_SGD_MASTER : OPTIMIZER_SGD)
+                       + (enum optimizer_kind)random_below(seed, 3);
+    if (trial % 3 > 0 && precision == PRECISION_FP32 && made->plan.weights == WEIGHTS_FLUSH && !holding->tied_apart
+        && holding->shard == SHARD_NONE)
+        holding->optimizer = OPTIMIZER_ADAM_1BIT;
+}
+
+// Runs that go over the freeze step.
+static struct verify_settings settings_of(uint64_t trial, const struct made *made, enum precision precision)
+{
+    const bool sends_signs = optimizer_sends_signs(made->plan.holding.optimizer);
+    return (struct verify_settings){ .steps = precision == PRECISION_FP16 || sends_signs ? 4 : 2, .seed = trial,
+                                     .freeze_step = sends_signs ? 1 + trial / 3 % 2 : 0 };
+}
+
 // From what never overflows to what does at first, and soon again.
 static struct loss_scaling scaling_of(enum precision precision, uint64_t *seed)
 {
@@ -41,6 +61,7 @@ static struct loss_scaling scaling_of(enum precision precision, uint64_t *seed)
 
 // Steps in fp16 that were made, and such that were not.
 static uint64_t made_steps, skipped_steps;
+static size_t with_signs;
 
 // Of copies that do together what they share states for: whether these cannot, by their schedule.
 static bool cannot_meet(const struct made *made, const struct error *error)
@@ -55,15 +76,14 @@ static bool verify_model_of(uint64_t trial, struct made *made, struct model *mod
                             uint64_t *seed)
 {
     struct error error = { 0 };
-    made->plan.holding.optimizer = (precision != PRECISION_FP32 ? OPTIMIZER_SGD_MASTER : OPTIMIZER_SGD)
-                                 + (enum optimizer_kind)random_below(seed, 3);
+    choose_optimizer(trial, made, precision, seed);
     cut(made, model, seed, random_below(seed, 2));
     struct verification result;
     const struct run_place place = { .device = device_of(trial, precision) };
-    const struct verify_settings settings = { .steps = precision == PRECISION_FP16 ? 4 : 2, .seed = trial,
-                                              .clip = clip_of(made, seed),
-                                              .batch = batch_of(made, made->plan.micro_batches, model, seed),
-                                              .scaling = scaling_of(precision, seed) };
+    struct verify_settings settings = settings_of(trial, made, precision);
+    settings.clip = clip_of(made, seed);
+    settings.batch = batch_of(made, made->plan.micro_batches, model, seed);
+    settings.scaling = scaling_of(precision, seed);
     const bool good = verify_plan(&made->plan, model, &place, &settings, &result, &error);
     if (!good && cannot_meet(made, &error)) {
         model_free(model);
@@ -80,6 +100,7 @@ static bool verify_model_of(uint64_t trial, struct made *made, struct model *mod
     assert_true(result.parameter_count > 0);
     skipped_steps += result.skipped;
     made_steps += precision == PRECISION_FP16 ? result.steps - result.skipped : 0;
+    with_signs += optimizer_sends_signs(made->plan.holding.optimizer);
     model_free(model);
     return true;
 }
@@ -144,14 +165,15 @@ static void random_schedules_compute_what_they_should_bit_for_bit(void **state)
         made.plan.holding.shard = (enum shard)random_below(&seed, is_tied ? 2 : 4);
         struct model *model = (traits.splits ? is_tied ? long_tied_model : long_model
                                              : is_tied ? tied_model : small_model)(&seed, PRECISION_FP32);
-        made.plan.holding.optimizer = (enum optimizer_kind)random_below(&seed, 3);
+        made.plan.weights = traits.weights;
+        choose_optimizer(trial, &made, PRECISION_FP32, &seed);
         cut(&made, model, &seed, random_below(&seed, 2));
         struct verification result;
         struct error error = { 0 };
         const struct run_place place = { .device = device_of(trial, PRECISION_FP32) };
-        made.plan.weights = traits.weights;
-        const struct verify_settings settings = { .steps = 2, .seed = trial, .clip = clip_of(&made, &seed),
-                                                  .batch = batch_of(&made, lowered->micro_batches, model, &seed) };
+        struct verify_settings settings = settings_of(trial, &made, PRECISION_FP32);
+        settings.clip = clip_of(&made, &seed);
+        settings.batch = batch_of(&made, lowered->micro_batches, model, &seed);
         const bool good = verify_schedule(lowered, &made.plan, model, &place, &settings, &result, &error);
         if (!good && made.plan.holding.tied_apart && strstr(error.text, "stages whose layers are tied"))
             refused++;  // ranks with some of them
@@ -182,6 +204,7 @@ static void replicas_compute_their_formula_bit_for_bit(void **state)
     (void)state;
     for (const struct generator *generator = generators; generator->name; generator++) {
         size_t verified = 0, shared = 0, apart = 0;
+        with_signs = 0;
         for (uint64_t trial = 0; generator->takes_replicas && trial < test_trials(60, 2000); trial++) {
             uint64_t seed = trial;
             uint32_t replicas[4];
@@ -200,9 +223,10 @@ static void replicas_compute_their_formula_bit_for_bit(void **state)
             shared += can && made.plan.holding.shard >= SHARD_GRADIENTS;
         }
         if (generator->takes_replicas)
-            print_message("# %s: %zu, of which %zu share gradients; %zu cannot\n", generator->name, verified, shared,
-                          apart);
+            print_message("# %s: %zu, of which %zu share gradients and %zu send signs; %zu cannot\n", generator->name,
+                          verified, shared, with_signs, apart);
         assert_true((verified > 0 && shared > apart) || !generator->takes_replicas);
+        assert_true(with_signs > 0 || !generator->takes_replicas || generator->weights != WEIGHTS_FLUSH);
     }
 }
 
