@@ -746,18 +746,23 @@ bool session_read_state(struct session *session, const struct state_span *span, 
     return good;
 }
 
+bool session_write_copy(struct session *session, const struct state_span *span, uint32_t copy, const void *host,
+                        struct error *error)
+{
+    const uint32_t rank = placement_rank(session->placement, span->stage, copy);
+    const struct state_piece piece = piece_of(session, span, copy);
+    if (!is_here(session, rank) || piece.count == 0)
+        return true;
+    write_piece(session, span, &piece, copy, host);
+    return queue_wait(session->workers[rank].queue, error);
+}
+
 bool session_write_state(struct session *session, const struct state_span *span, const void *host,
                          struct error *error)
 {
     bool good = true;
-    for (uint32_t copy = 0; good && copy < session_copies(session, span->stage); copy++) {
-        const uint32_t rank = placement_rank(session->placement, span->stage, copy);
-        const struct state_piece piece = piece_of(session, span, copy);
-        if (!is_here(session, rank) || piece.count == 0)
-            continue;
-        write_piece(session, span, &piece, copy, host);
-        good = queue_wait(session->workers[rank].queue, error);
-    }
+    for (uint32_t copy = 0; good && copy < session_copies(session, span->stage); copy++)
+        good = session_write_copy(session, span, copy, host, error);
     return good;
 }
 

@@ -114,6 +114,9 @@ bool session_read_state(struct session *session, const struct state_span *span, 
                         struct error *error);
 bool session_write_state(struct session *session, const struct state_span *span, const void *host,
                          struct error *error);
+// What one copy has for itself.
+bool session_write_copy(struct session *session, const struct state_span *span, uint32_t copy, const void *host,
+                        struct error *error);
 
 uint64_t session_steps(const struct session *session);
 uint64_t session_updates(const struct session *session, uint32_t stage);

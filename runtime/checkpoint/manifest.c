@@ -42,6 +42,20 @@ static void write_layers(const struct manifest *manifest, struct json_writer *js
     json_close(json);
 }
 
+static void write_copies(const struct manifest *manifest, struct json_writer *json)
+{
+    if (manifest->copy_count == 0)
+        return;
+    json_begin_array(json, "copies", JSON_LINES);
+    for (size_t c = 0; c < manifest->copy_count; c++) {
+        json_begin_object(json, NULL, JSON_LINES);
+        json_put_string(json, "name", manifest->copies[c].name);
+        write_file(json, "error", &manifest->copies[c].written.weights);
+        json_close(json);
+    }
+    json_close(json);
+}
+
 static void write_loss_scale(const struct manifest *manifest, struct json_writer *json)
 {
     if (!manifest->loss_scale.scale[0])
@@ -57,7 +71,7 @@ static void write_loss_scale(const struct manifest *manifest, struct json_writer
 // The first that can hold what is in it.
 static uint64_t version_of(const struct manifest *manifest)
 {
-    if (manifest->freeze_step > 0)
+    if (manifest->freeze_step > 0 || manifest->copy_count > 0)
         return 3;
     return manifest->batch > 0 || manifest->loss_scale.scale[0] ? 2 : 1;
 }
@@ -90,6 +104,7 @@ static void write_with(const struct manifest *manifest, const char *hash, struct
     json_put_u64(&json, "passes", manifest->passes);
     json_put_fraction(&json, "loss", manifest->loss);
     write_layers(manifest, &json);
+    write_copies(manifest, &json);
     json_put_string(&json, "hash", hash);
     json_close(&json);
 }
@@ -174,6 +189,23 @@ static bool read_layers(struct json *root, struct manifest *manifest, struct err
     return good;
 }
 
+static bool read_copies(struct json *root, struct manifest *manifest, struct error *error)
+{
+    if (!json_has(root, "copies"))
+        return true;
+    struct json copies = json_array(root, "copies"), copy;
+    manifest->copies = calloc(json_count(&copies) + 1, sizeof *manifest->copies);
+    bool good = manifest->copies || error_no_memory(error, "a checkpoint");
+    while (good && json_next(&copies, &copy)) {
+        struct manifest_layer *to = &manifest->copies[manifest->copy_count++];
+        to->name = strdup(json_string(&copy, "name"));
+        read_file(&copy, "error", &to->written.weights);
+        json_end(&copy);
+        good = to->name || error_no_memory(error, "a checkpoint");
+    }
+    return good;
+}
+
 static bool read_all(struct json *root, struct manifest *manifest, char hash[HASH_SIZE], struct error *error)
 {
     const uint64_t version = json_format(root, "weir.checkpoint", 3);
@@ -198,7 +230,7 @@ static bool read_all(struct json *root, struct manifest *manifest, char hash[HAS
     manifest->step = json_u64(root, "step", 1, manifest->steps ? manifest->steps : JSON_MAX);
     manifest->passes = json_u64(root, "passes", 1, manifest->step ? manifest->step : JSON_MAX);
     manifest->loss = json_fraction(root, "loss");
-    if (!read_layers(root, manifest, error))
+    if (!read_layers(root, manifest, error) || (version >= 3 && !read_copies(root, manifest, error)))
         return false;
     if (version > version_of(manifest))
         json_refuse_key(root, "version", "is %llu, and all that it says was there before", (unsigned long long)version);
@@ -244,6 +276,9 @@ void manifest_free(struct manifest *manifest)
         return;
     for (size_t l = 0; l < manifest->layer_count; l++)
         free(manifest->layers[l].name);
+    for (size_t c = 0; c < manifest->copy_count; c++)
+        free(manifest->copies[c].name);
+    free(manifest->copies);
     free(manifest->layers);
     free(manifest->model);
     free(manifest);

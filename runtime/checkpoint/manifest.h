@@ -43,6 +43,8 @@ struct manifest {
     double loss;          // of the last step, with six decimals
     struct manifest_layer *layers;  // in the order of the model
     size_t layer_count;
+    struct manifest_layer *copies;  // what copies of stages keep for themselves (copy_states.h), a file each
+    size_t copy_count;
 };
 
 void manifest_write(const struct manifest *manifest, struct text *text);

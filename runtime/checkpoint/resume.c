@@ -7,6 +7,7 @@
 
 #include "common/number.h"
 #include "runtime/agreement.h"
+#include "runtime/checkpoint/copy_states.h"
 #include "runtime/checkpoint/run_folder.h"
 
 static void say(const struct resume_request *request, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -119,6 +120,38 @@ static bool load_layers(const struct resume_request *request, const struct manif
         && ranks_all_good(request->group, damaged->kind == ERROR_NONE, damaged);
 }
 
+// Zeros where there is no file: a newer checkpoint may have been tried, and left out.
+static bool load_copy(const struct resume_request *request, const struct manifest_layer *from, const char *checkpoint,
+                      const struct copy_state *state, struct error *damaged, struct error *error)
+{
+    const struct lasting_layer file = copy_state_layer(state);
+    float *numbers = calloc(state->tensor.columns + 1, sizeof *numbers);
+    void *const parts[LASTING_PARTS] = { numbers };
+    bool good = numbers || error_no_memory(error, "a layer of a checkpoint");
+    good = good && (!from || layer_file_load(checkpoint, &copy_state_form, &file, &from->written, parts, damaged));
+    if (!has_memory(damaged, error))
+        good = false;
+    good = good && copy_state_write(state, request->pipeline, numbers, error);
+    free(numbers);
+    return good;
+}
+
+// What copies keep for themselves, where the plan is the same; `has_copies` is whether it is.
+static bool load_copies(const struct resume_request *request, const struct manifest *manifest, const char *checkpoint,
+                        bool *has_copies, struct error *damaged, struct error *error)
+{
+    struct copy_states states;
+    bool good = copy_states_open(&states, request->pipeline, error);
+    *has_copies = good && copy_states_match(&states, manifest, request->run);
+    for (size_t c = 0; good && c < states.count; c++)
+        if (copy_state_is_here(&states.at[c], request->pipeline))
+            good = load_copy(request, *has_copies ? &manifest->copies[c] : NULL, checkpoint, &states.at[c], damaged,
+                             error);
+    copy_states_close(&states);
+    return ranks_all_good(request->group, error->kind == ERROR_NONE, error)
+        && ranks_all_good(request->group, damaged->kind == ERROR_NONE, damaged);
+}
+
 // A stage of the plan whose layers were on stages that have made more updates and fewer (pipeline_go_on()).
 static void say_merged(const struct resume_request *request, const struct manifest *manifest)
 {
@@ -135,17 +168,6 @@ static void say_merged(const struct resume_request *request, const struct manife
                 " that goes by their number takes it for %llu in all of them", s, (unsigned long long)least,
                 (unsigned long long)most, (unsigned long long)most);
     }
-}
-
-// Each replica's own, and so in no file of a layer.
-static void say_errors_are_gone(const struct resume_request *request, const struct manifest *manifest)
-{
-    uint32_t copies = 1;
-    for (uint32_t l = 0; l < request->lasting->layer_count; l++)
-        copies = max_u32(copies, pipeline_copies(request->pipeline, l));
-    if (manifest->freeze_step > 0 && manifest->step > manifest->freeze_step && copies > 1)
-        say(request, "what signs had left of each replica's momentum was not kept, and begins at zero: what follows is"
-            " near what the run would have computed that was ended, and not to the bit");
 }
 
 // As the ended run had come to scale; how long until it doubles is this run's own affair.
@@ -186,10 +208,12 @@ static bool try_checkpoint(const struct resume_request *request, uint64_t step, 
     char checkpoint[PATH_MAX];
     struct error damaged = { 0 }, trouble = { 0 };
     struct manifest *manifest = NULL;
+    bool has_copies = false;
     bool good = run_folder_path(request->folder, step, checkpoint, error)
              && share_manifest(request, checkpoint, &manifest, &damaged, error)
              && (!manifest || is_of_this_run(request, manifest, checkpoint, error));
-    if (good && manifest && load_layers(request, manifest, checkpoint, &damaged, &trouble)) {
+    if (good && manifest && load_layers(request, manifest, checkpoint, &damaged, &trouble)
+        && load_copies(request, manifest, checkpoint, &has_copies, &damaged, &trouble)) {
         if (request->run->steps > 0)
             say(request, "goes on from %.300s, step %llu of %llu", checkpoint, (unsigned long long)manifest->step,
                 (unsigned long long)request->run->steps);
@@ -198,7 +222,8 @@ static bool try_checkpoint(const struct resume_request *request, uint64_t step, 
         if (is_first(request))
             request->rules->say_changes(manifest, request->run, request->say, request->self);
         say_merged(request, manifest);
-        say_errors_are_gone(request, manifest);
+        if (manifest->copy_count > 0 && !has_copies)
+            say(request, "what signs had left of each replica's momentum is the old plan's, and begins at zero");
         *found = manifest;
         return go_on(request, manifest, error);
     }

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "runtime/agreement.h"
+#include "runtime/checkpoint/copy_states.h"
 
 // What the thread is to do; of committing, rank 0's alone.
 enum job { JOB_NONE, JOB_WRITE, JOB_COMMIT, JOB_END };
@@ -26,6 +27,7 @@ struct snapshot {  // of a layer that this process writes; NULLs of one that it 
 struct saver {
     struct saver_settings settings;
     struct snapshot *snapshots;
+    struct copy_files copies;  // what copies of stages keep for themselves
     struct manifest manifest;  // of the checkpoint that is being written
     char *model;
     enum saving saving;
@@ -62,6 +64,8 @@ static bool write_layers(struct saver *saver, struct error *error)
         if (saver->snapshots[l].parts[0])
             good = layer_file_save(folder, &settings->form, &settings->layers[l], step, saver->snapshots[l].parts,
                                    &saver->manifest.layers[l].written, error);
+    if (good && saver->manifest.copy_count > 0 && !should_stop(saver))
+        good = copy_files_save(&saver->copies, folder, step, error);
     return good;
 }
 
@@ -153,7 +157,7 @@ static bool prepare(struct saver *saver, struct error *error)
             && (!pipeline_has_first(settings->pipeline, (uint32_t)l) || take_memory(saver, l, error));
     }
     saver->manifest.layer_count = settings->layer_count;
-    return good;
+    return good && copy_files_open(&saver->copies, settings->pipeline, error);
 }
 
 // Signals are for the threads that know what to do about them.
@@ -208,6 +212,7 @@ void saver_free(struct saver *saver)
         for (uint32_t part = 0; part < LASTING_PARTS; part++)
             free(saver->snapshots[l].parts[part]);
     free(saver->snapshots);
+    copy_files_close(&saver->copies);
     free(saver->manifest.layers);
     free(saver->model);
     free(saver);
@@ -255,23 +260,37 @@ static bool exchange(struct saver *saver, struct report *any, struct error *erro
     return good;
 }
 
+// Of a layer, or, behind all of those, of what a copy keeps: what stands in the manifest; and whether it is written
+// here.
+static struct layer_written *written_at(const struct saver *saver, size_t i)
+{
+    const size_t layers = saver->settings.layer_count;
+    return i < layers ? &saver->manifest.layers[i].written : &saver->copies.files[i - layers].written;
+}
+
+static bool writes(const struct saver *saver, size_t i)
+{
+    const size_t layers = saver->settings.layer_count;
+    return i < layers ? saver->snapshots[i].parts[0] != NULL : saver->copies.kept[i - layers] != NULL;
+}
+
 // Sizes and checksums of what others have written, for the manifest.
 static bool gather_written(struct saver *saver, struct error *error)
 {
     const struct process_group *group = saver->settings.group;
-    const size_t count = saver->settings.layer_count;
+    const size_t count = saver->settings.layer_count + saver->manifest.copy_count;
     if (!group)
         return true;
     struct layer_written *own = calloc(count + 1, sizeof *own);
     struct layer_written *all = calloc(count * group->ranks + 1, sizeof *all);
     bool good = (own && all) || error_no_memory(error, "the files of a checkpoint");
-    for (size_t l = 0; good && l < count; l++)
-        if (saver->snapshots[l].parts[0])
-            own[l] = saver->manifest.layers[l].written;
+    for (size_t i = 0; good && i < count; i++)
+        if (writes(saver, i))
+            own[i] = *written_at(saver, i);
     good = good && group->all_gather(group->self, own, count * sizeof *own, all, error);
     for (size_t i = 0; good && i < count * group->ranks; i++)
         if (all[i].weights.bytes > 0)
-            saver->manifest.layers[i % count].written = all[i];
+            *written_at(saver, i % count) = all[i];
     free(own);
     free(all);
     return good;
@@ -352,6 +371,8 @@ static bool take_snapshots(struct saver *saver, struct error *error)
         for (uint32_t part = 0; good && part < lasting_parts(&settings->form); part++)
             good = take_snapshot(saver, l, part, error);
     }
+    if (good && saver->manifest.copy_count > 0)
+        good = copy_files_read(&saver->copies, settings->pipeline, error);
     return good;
 }
 
@@ -366,6 +387,8 @@ bool saver_save(struct saver *saver, const struct manifest *manifest, struct err
     saver->manifest.model = saver->model;
     saver->manifest.layers = layers;
     saver->manifest.layer_count = saver->settings.layer_count;
+    saver->manifest.copies = saver->copies.files;  // until the freeze step there is nothing in them
+    saver->manifest.copy_count = manifest->step > manifest->freeze_step ? saver->copies.states.count : 0;
     const bool good = (saver->model || error_no_memory(error, "a checkpoint")) && take_snapshots(saver, error);
     if (!ranks_all_good(saver->settings.group, good, error))
         return false;

@@ -68,8 +68,29 @@ for freeze in 6 2; do
     done
     cmp -s whole.txt ended.txt && echo "frozen at $freeze: the bits of a run that was not ended"
     grep -h freeze_step ended/step-8/manifest.json
-    rm -r whole ended
+    (cd ended/step-8 && ls | grep copy)
+    [ $freeze = 6 ] && rm -r whole ended
 done
+mkdir other damaged
+cp -r ended/step-8 other
+cp -r ended/step-4 ended/step-8 damaged
+weir train "$model" --plan 3,1.json --data data.txt --steps 10 --freeze-step 2 --rate 0.0003 --checkpoints other \
+    --save-every 10 --resume |& grep '^weir: .*signs'
+printf x | dd of=damaged/step-8/stage0.copy1.safetensors bs=1 seek=3000 conv=notrunc 2>/dev/null
+train damaged 2 --save-every 8 --resume | sed 's/bytes .*, stage0/.., stage0/; s/checksum .*;/checksum ..;/'
+for folder in whole damaged; do
+    (cd $folder/step-8 && sha256sum *.safetensors) > $folder.txt
+done
+cmp whole.txt damaged.txt && echo "the checkpoint before a damaged one: the same bits"
+train() {
+    together 3 weir train "$model" --plan 2,1.json --data data.txt --steps 8 --freeze-step 2 --rate 0.0003 \
+        --device cpu:queued --checkpoints "$@"
+}
+train processes --save-every 4 --keep 2
+rm -r processes/step-8
+train processes --save-every 4 --resume
+(cd processes/step-8 && sha256sum *.safetensors) > processes.txt
+cmp whole.txt processes.txt && echo "processes, ended as well: the same bits"
 
 echo "# what it learns"
 cat "$ROOT"/docs/formats/*.md "$ROOT"/CONTRIBUTING.md > text.txt

@@ -1,5 +1,6 @@
 #include "runtime/checkpoint/manifest.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "tests/document.h"
@@ -79,13 +80,47 @@ static void a_batch_is_read_and_written_again(void **state)
     free(example);
 }
 
+static void what_copies_keep_is_read_and_written_again(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    struct text text = { 0 }, again = { 0 };
+    char *example = test_document("docs/formats/checkpoint.md");
+    struct manifest *manifest = read_text(example, &error);
+    assert_good(manifest, error);
+    manifest->freeze_step = 20;
+    manifest->copies = calloc(2, sizeof *manifest->copies);
+    manifest->copy_count = 2;
+    for (size_t c = 0; c < 2; c++) {
+        manifest->copies[c].name = strdup(c ? "stage0.copy1" : "stage0.copy0");
+        manifest->copies[c].written.weights = manifest->layers[c].written.weights;
+    }
+    manifest_write(manifest, &text);
+    assert_non_null(strstr(text.data, "\"version\": 3,\n"));
+    assert_non_null(strstr(text.data, "\"freeze_step\": 20,\n"));
+    struct manifest *read = read_text(text.data, &error);
+    assert_good(read, error);
+    assert_int_equal(read->freeze_step, 20);
+    assert_int_equal(read->copy_count, 2);
+    assert_string_equal(read->copies[1].name, "stage0.copy1");
+    assert_int_equal(read->copies[1].written.weights.bytes, manifest->layers[1].written.weights.bytes);
+    manifest_write(read, &again);
+    assert_string_equal(again.data, text.data);
+    manifest_free(manifest);
+    manifest_free(read);
+    text_clear(&text);
+    text_clear(&again);
+    free(example);
+}
+
 struct changed_row {
     const char *name, *from, *to, *sentence;
 };
 
 static struct changed_row changed[] = {
     { "another_format_is_refused", "weir.checkpoint", "weir.plan", "manifest.json: format: is \"weir.plan\"" },
-    { "a_later_version_is_refused", "\"version\": 1", "\"version\": 3", "manifest.json: version: " },
+    { "a_later_version_is_refused", "\"version\": 1", "\"version\": 4",
+      "manifest.json: version: is 4; this Weir reads up to version 3" },
     { "a_version_without_a_need_is_refused", "\"version\": 1", "\"version\": 2",
       "manifest.json: version: is 2, and all that it says was there before" },
     { "a_batch_has_a_version", "\"seed\"", "\"batch\": 7,\n  \"seed\"", "manifest.json: key \"batch\" is not known" },
@@ -134,13 +169,14 @@ enum { CHANGED = sizeof changed / sizeof changed[0] };
 
 int main(void)
 {
-    struct CMUnitTest tests[4 + CHANGED] = {
+    struct CMUnitTest tests[5 + CHANGED] = {
         cmocka_unit_test(the_example_is_read_and_written_again),
         cmocka_unit_test(a_batch_is_read_and_written_again),
+        cmocka_unit_test(what_copies_keep_is_read_and_written_again),
         cmocka_unit_test(a_loss_scale_is_read_and_written_again),
         cmocka_unit_test(every_bit_counts),
     };
     for (size_t i = 0; i < CHANGED; i++)
-        tests[4 + i] = (struct CMUnitTest)TEST_ROW(is_refused, &changed[i]);
+        tests[5 + i] = (struct CMUnitTest)TEST_ROW(is_refused, &changed[i]);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
