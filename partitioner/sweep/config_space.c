@@ -393,7 +393,7 @@ static bool find_schedules(struct space *space)
         if (!generator)
             return false;
         if (generator->weights != WEIGHTS_FLUSH || generator->is_inference)
-            return error_set(space->error, "%s does not flush: its iterations are not those of --global-batch", name);
+            return error_set(space->error, "%s does not flush: its iterations are not of so many sequences", name);
         space->schedules[space->schedule_count++] = generator;
     }
     return true;

@@ -302,7 +302,7 @@ static bool check(struct config_request *request, struct error *error)
     if (request->how.sequence == 0)
         request->how.sequence = request->model->longest;
     if (request->how.sequence == 0)
-        return error_set(error, "the model's file does not say how long a sequence is; say --sequence");
+        return error_set(error, "the model's file does not say how long a sequence is; say it");
     if (request->without >= request->devices)
         return error_set(error, "%u devices without %u leave none", request->devices, request->without);
     if (!request->device->level_count)

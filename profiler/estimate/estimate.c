@@ -327,7 +327,7 @@ bool estimate_add_tensor_variants(const struct estimate *estimate, const uint32_
 {
     struct estimate_request request = estimate->request;
     if (request.tensor != 1)
-        return error_set(error, "variants are of layers on one device each: leave --tensor out");
+        return error_set(error, "variants are of layers on one device each: the tensor degree must be 1");
     struct estimate *split = malloc(sizeof *split);
     bool good = split ? true : error_no_memory(error, "an estimate");
     for (size_t d = 0; good && d < count; d++) {

@@ -273,7 +273,7 @@ static void what_cannot_be_is_a_sentence(void **state)
     ask(&question, llama, 8, 0);
     question.request.schedules = asynchronous;
     question.request.schedule_count = 1;
-    refuses(&question, "pipedream does not flush: its iterations are not those of --global-batch");
+    refuses(&question, "pipedream does not flush: its iterations are not of so many sequences");
     question.request.schedules = unknown;
     struct error error = { 0 };
     assert_null(config_sweep_run(&question.request, &error));
@@ -283,7 +283,7 @@ static void what_cannot_be_is_a_sentence(void **state)
     refuses(&question, "a sweep over configurations chooses what is shared, and has no host");
     ask(&question, llama, 8, 0);
     question.model.longest = 0;
-    refuses(&question, "the model's file does not say how long a sequence is; say --sequence");
+    refuses(&question, "the model's file does not say how long a sequence is; say it");
 }
 
 static void it_can_be_ended(void **state)
