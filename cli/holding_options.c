@@ -16,7 +16,7 @@ static const struct argp_option options[] = {
       "What replicas hold once between them: none, optimizer, gradients, weights (ZeRO 1, 2, 3)", 0 },
     { "host", KEY_HOST, "LIST", 0, "What the host holds: optimizer,activations", 0 },
     { "window", KEY_WINDOW, "N", 0,
-      "Layers per stage with weights on the device (all)", 0 },
+      "Layers per stage on the device (all; sharded: 1)", 0 },
     { "step-rate", KEY_STEP_RATE, "RATE", 0,
       "Rate of an update, as 1.5TB/s (it takes no time)", 0 },
     { "tied", KEY_TIED, "HOW", 0,

@@ -232,7 +232,7 @@ static bool measure_stage(struct chain *chain, const struct weir_layer *layers, 
         good = chain_check_shared(chain, error);
     }
     if (good) {
-        chain->window = chain->stage.bytes.streams ? holding->window : 0;
+        chain->window = chain->stage.bytes.streams || chain->stage.bytes.comes_ahead ? holding->window : 0;
         chain_find_tied(chain);
         lay_out(chain);
         good = chain_collect_shared(chain, layers, profile, error)

@@ -1,4 +1,5 @@
-// Brings what the next layer needs from the host while a layer computes, and takes back what the one before has made.
+// Brings what the next layer needs while a layer computes, and takes back what the one before has made: from and to the
+// host, or the replicas that have shares of it.
 //
 //     as written     bring 0   call 0   bring 1   call 1   bring 2   call 2
 //     ahead          bring 0   bring 1  call 0    bring 2  call 1    call 2       on two queues:
@@ -9,6 +10,10 @@
 // A layer's place in the window is at one end of it, and its neighbours' at the other (chain_window.c); a bring begins
 // when all that stands in front of it is computed, and so when the layer before the last is done with the place. Weights
 // of what is run again go into the workspace, where there is no room for two of them: they come as they are written.
+//
+// Shares are brought together by a queue of the transport's, and the one for moves waits for it: so what is behind it
+// there, the zeros of a layer's gradients too, finds the place left by who had it before. On a device that does one thing
+// at a time all of it is where it stands, and takes no less than in turn.
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,12 +27,13 @@ static bool is_in_window(struct spot spot)
 
 static bool comes(const struct step *step)
 {
-    return step->kind == STEP_BRING && is_in_window(step->spots[SPOT_TO]);
+    return (step->kind == STEP_BRING || step->kind == STEP_GATHER || step->kind == STEP_ZERO)
+        && is_in_window(step->spots[SPOT_TO]);
 }
 
 static bool goes_back(const struct step *step)
 {
-    return step->kind == STEP_BRING && is_in_window(step->spots[SPOT_FROM]);
+    return (step->kind == STEP_BRING || step->kind == STEP_SHARE) && is_in_window(step->spots[SPOT_FROM]);
 }
 
 // The steps as they are put in order.

@@ -41,7 +41,7 @@ struct chain {
     const struct weir_layer *layers;  // of the model
     uint32_t *last_reader;            // of each layer's output; 0: nobody
     uint64_t number_bytes;            // of one of the weights
-    uint32_t window;                  // layers at a time whose weights are on the device; 0: all
+    uint32_t window;                  // layers at a time that come to the device; 0: none do, or one by one from shares
     enum origin weights_from, gradients_from;
     uint32_t splits;
     struct segment *segments;

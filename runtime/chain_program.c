@@ -381,17 +381,36 @@ static bool run_call(const struct step *step, const struct stage_pass *pass, str
     return chain_call_layer(link->layer, step->function, &own, error);
 }
 
-// On the other queue it begins behind all that is in front of it.
-static void bring(const struct step *step, const struct stage_pass *pass, void *to, const void *from)
+// What comes or goes: on this queue.
+static bool move(const struct step *step, const struct stage_pass *pass, struct queue *queue, struct error *error)
 {
-    const bool is_beside = step->is_beside && pass->moves;
-    if (is_beside) {
-        event_record(pass->moved[0], pass->queue);
-        queue_wait_event(pass->moves, pass->moved[0]);
+    const struct stage_exchange *exchange = pass->exchange;
+    void *to = at_spot(pass, step->spots[SPOT_TO]);
+    const void *from = at_spot(pass, step->spots[SPOT_FROM]);
+    switch (step->kind) {
+    case STEP_GATHER:
+        return !exchange || exchange->gather(exchange, queue, to, step->first, step->count, error);
+    case STEP_SHARE:
+        return !exchange || exchange->add(exchange, queue, from, step->first, step->count, error);
+    case STEP_ZERO:
+        queue_zero(queue, to, step->bytes);
+        return true;
+    default:
+        queue_transfer(queue, to, from, step->bytes);
+        return true;
     }
-    queue_transfer(is_beside ? pass->moves : pass->queue, to, from, step->bytes);
-    if (is_beside && step->event)
+}
+
+// On the other queue it begins behind all that is in front of it.
+static bool move_beside(const struct step *step, const struct stage_pass *pass, struct error *error)
+{
+    event_record(pass->moved[0], pass->queue);
+    queue_wait_event(pass->moves, pass->moved[0]);
+    if (!move(step, pass, pass->moves, error))
+        return false;
+    if (step->event)
         event_record(pass->moved[step->event], pass->moves);
+    return true;
 }
 
 static bool run_step(const struct step *step, const struct stage_pass *pass, struct error *error)
@@ -400,21 +419,16 @@ static bool run_step(const struct step *step, const struct stage_pass *pass, str
     const void *from = at_spot(pass, step->spots[SPOT_FROM]);
     switch (step->kind) {
     case STEP_GATHER:
-        return !pass->exchange || pass->exchange->gather(pass->exchange, to, step->first, step->count, error);
     case STEP_SHARE:
-        return !pass->exchange || pass->exchange->add(pass->exchange, from, step->first, step->count, error);
     case STEP_ZERO:
-        queue_zero(pass->queue, to, step->bytes);
-        return true;
+    case STEP_BRING:
+        return step->is_beside && pass->moves ? move_beside(step, pass, error) : move(step, pass, pass->queue, error);
     case STEP_CALL:
         if (step->event && pass->moves)
             queue_wait_event(pass->queue, pass->moved[step->event]);
         return run_call(step, pass, error);
     case STEP_COPY:
         queue_copy(pass->queue, to, from, step->bytes);
-        return true;
-    case STEP_BRING:
-        bring(step, pass, to, from);
         return true;
     case STEP_ADD:
         kernel_add(pass->queue, to, from, at_spot(pass, step->spots[SPOT_OTHER]),
@@ -429,8 +443,9 @@ static bool run_step(const struct step *step, const struct stage_pass *pass, str
 static bool run_absent(const struct step *step, const struct stage_pass *pass, struct error *error)
 {
     if (step->kind == STEP_GATHER)
-        return pass->exchange->gather(pass->exchange, NULL, step->first, step->count, error);
-    return step->kind != STEP_SHARE || pass->exchange->add(pass->exchange, NULL, step->first, step->count, error);
+        return pass->exchange->gather(pass->exchange, pass->queue, NULL, step->first, step->count, error);
+    return step->kind != STEP_SHARE
+        || pass->exchange->add(pass->exchange, pass->queue, NULL, step->first, step->count, error);
 }
 
 bool program_run(const struct program *program, const struct stage_pass *pass, struct error *error)

@@ -46,8 +46,8 @@ struct step {
     const struct placed *link;  // of a call
     layer_function function;
     bool is_rerun;              // its loss has been told
-    bool is_beside;             // a bring on the other queue (chain_ahead.c)
-    uint8_t event;              // 1 or 2: a bring tells it, and a call waits for it; 0: neither
+    bool is_beside;             // what comes or goes on the other queue (chain_ahead.c)
+    uint8_t event;              // 1 or 2: what comes tells it, and a call waits for it; 0: neither
     uint64_t bytes;             // of a copy or a sum
     uint64_t first, count;      // of what replicas share: elements of the stage's weights
     struct spot spots[SPOTS];
@@ -84,7 +84,7 @@ void program_share(struct program *program, struct spot from, uint64_t first, ui
 void program_zero(struct program *program, struct spot to, uint64_t bytes);
 void program_mark(struct program *program);
 
-// Has what is brought into the window come a layer ahead, on the other queue; before offsets are given.
+// Has what comes into the window come a layer ahead, on the other queue; before offsets are given.
 void program_bring_ahead(struct program *program);
 
 // Gives all items their offsets in a workspace of so many bytes.

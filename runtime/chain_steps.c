@@ -453,7 +453,7 @@ bool chain_write_steps(struct chain *chain, size_t layer_count, struct error *er
         for (size_t k = 0; k < LISTS * layer_count; k++)
             spots[k] = (struct spot){ AT_NOTHING, 0 };
         rows[i].write(&writer);
-        if (chain->window >= 2)
+        if (chain->stage.bytes.comes_ahead)
             program_bring_ahead(rows[i].program);
         good = program_place(rows[i].program, rows[i].workspace, error);
     }

@@ -3,25 +3,27 @@
 static void find_origins(struct chain *chain)
 {
     const struct stage_bytes *bytes = &chain->stage.bytes;
-    const enum origin whole = chain->window > 0 ? ORIGIN_HOST : ORIGIN_HERE;
+    const enum origin whole = bytes->streams ? ORIGIN_HOST : ORIGIN_HERE;
     chain->weights_from = bytes->room_weights > 0 ? ORIGIN_REPLICAS : whole;
     chain->gradients_from = bytes->room_gradients > 0 ? ORIGIN_REPLICAS : whole;
 }
 
-// The room for what replicas share has one layer at a time. Of two neighbours in a window one begins where that does, and
-// the other ends where it ends: one can come while the other computes. No two of them are larger than the window is, if
-// it has two layers or more.
+// The room for what replicas share is a window as well, of one layer unless more were asked for. Of two neighbours in a
+// window one begins where that does, and the other ends where it ends: one can come while the other computes. No two of
+// them are larger than the window is, if it has two layers or more.
 void chain_lay_out_window(struct chain *chain)
 {
     const struct stage_bytes *bytes = &chain->stage.bytes;
+    const uint64_t weights = bytes->streams ? bytes->weights : bytes->room_weights;
+    const uint64_t gradients = bytes->streams ? bytes->gradients : bytes->room_gradients;
     find_origins(chain);
     for (size_t i = 0; chain->window > 0 && i < chain_length(chain); i++) {
         struct placed *link = &chain->links[i];
         const bool at_end = chain->window > 1 && i % 2 == 1;
         link->window = (struct home){ .layer = link->layer };
         if (at_end) {
-            link->window.parameters = bytes->weights - round_to_256(link->layer->parameter_bytes);
-            link->window.gradients = bytes->gradients - chain_gradient_bytes(chain, link);
+            link->window.parameters = weights - round_to_256(link->layer->parameter_bytes);
+            link->window.gradients = gradients - chain_gradient_bytes(chain, link);
         }
     }
 }

@@ -33,7 +33,7 @@ static struct stage_pass pass_of(struct interpreter *in, struct action action, s
         .gradients = memory->gradients,
         .window_weights = memory->window_weights,
         .window_gradients = memory->window_gradients,
-        .moves = memory->bytes.streams ? in->moves : NULL,
+        .moves = memory->bytes.comes_ahead ? in->moves : NULL,
         .moved = in->move_events,
         .input = flights_input(flights, action),
         .output = flights_at(flights, action, SLAB_OUTPUT),

@@ -13,22 +13,24 @@ static uint64_t version_met(const struct exchange *exchange)
     return weight_plan_version(exchange->in->needs.weight_plan, exchange->in->passes, meeting_of(exchange)->action);
 }
 
-// Behind all that the rank's queue was given, and it goes on behind this.
-static bool exchange_with_others(struct interpreter *in, const struct reduction *reduction,
+// Behind all that the rank's queue was given; `queue`, which is that or the one beside it, goes on behind this.
+static bool exchange_with_others(struct interpreter *in, struct queue *queue, const struct reduction *reduction,
                                  struct message_header header, struct action action, struct error *error)
 {
     event_record(in->updated, in->needs.queue);
     if (!add_with_others(in, reduction, header, action, in->updated, error))
         return false;
-    queue_behind(in, in->reduction.event);
+    if (in->reduction.event)
+        queue_wait_event(queue, in->reduction.event);
     return true;
 }
 
-static bool exchange_of(const struct exchange *exchange, const struct reduction *reduction, struct error *error)
+static bool exchange_of(const struct exchange *exchange, struct queue *queue, const struct reduction *reduction,
+                        struct error *error)
 {
     struct interpreter *in = exchange->in;
     const struct message_header header = { in->step, exchange->number, 0, version_met(exchange) };
-    const bool good = exchange_with_others(in, reduction, header, exchange->action, error);
+    const bool good = exchange_with_others(in, queue, reduction, header, exchange->action, error);
     whereabouts_act(in->needs.whereabouts, in->needs.rank, exchange->action);
     return good;
 }
@@ -41,7 +43,8 @@ static struct reduction reduction_of(const struct interpreter *in, const struct 
                                .whole = local->memory->all_weights / number_bytes };
 }
 
-static bool gather(const struct stage_exchange *self, void *room, uint64_t first, uint64_t count, struct error *error)
+static bool gather(const struct stage_exchange *self, struct queue *queue, void *room, uint64_t first, uint64_t count,
+                   struct error *error)
 {
     const struct exchange *exchange = (const struct exchange *)self;
     const struct interpreter *in = exchange->in;
@@ -55,11 +58,11 @@ static bool gather(const struct stage_exchange *self, void *room, uint64_t first
     if (!reduction.own)
         return error_set_kind(error, ERROR_MACHINE, "weight version %llu is asked for by other copies, and this rank does"
                               " not hold its share of it", (unsigned long long)version_met(exchange));
-    return exchange_of(exchange, &reduction, error);
+    return exchange_of(exchange, queue, &reduction, error);
 }
 
-static bool add(const struct stage_exchange *self, const float *gradients, uint64_t first, uint64_t count,
-                struct error *error)
+static bool add(const struct stage_exchange *self, struct queue *queue, const float *gradients, uint64_t first,
+                uint64_t count, struct error *error)
 {
     const struct exchange *exchange = (const struct exchange *)self;
     const struct local *local = flights_local(&exchange->in->flights, exchange->action);
@@ -69,7 +72,7 @@ static bool add(const struct stage_exchange *self, const float *gradients, uint6
     reduction.numbers = (void *)(uintptr_t)gradients;
     reduction.own = local->memory->gradients;
     reduction.brings = meeting_of(exchange)->present;
-    return exchange_of(exchange, &reduction, error);
+    return exchange_of(exchange, queue, &reduction, error);
 }
 
 const struct stage_exchange *open_exchange(struct interpreter *in, struct action action, size_t position,
@@ -137,7 +140,7 @@ bool gather_gradients(struct interpreter *in, struct local *local, uint64_t firs
     reduction.number_bytes = sizeof(float);
     reduction.numbers = local->memory->window_gradients;
     reduction.own = local->memory->gradients;
-    return exchange_with_others(in, &reduction, header_of(in, step, weight_ring_version(&local->ring,
+    return exchange_with_others(in, in->needs.queue, &reduction, header_of(in, step, weight_ring_version(&local->ring,
                                                                                         local->ring.newest)),
                                 step, error);
 }

@@ -6,7 +6,7 @@ bool open_moves(struct interpreter *in, struct error *error)
     struct device *device = queue_device(in->needs.queue);
     bool moves = in->needs.schedule->moves;
     for (uint32_t l = 0; l < in->flights.local_count; l++)
-        moves |= in->flights.locals[l].memory->bytes.streams;
+        moves |= in->flights.locals[l].memory->bytes.comes_ahead;
     if (!moves)
         return true;
     for (size_t i = 0; i < sizeof in->move_events / sizeof in->move_events[0]; i++)

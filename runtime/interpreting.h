@@ -24,8 +24,8 @@ struct interpreter {
     uint64_t passes;         // that have been run
     struct event *latest;    // behind all that the queue was given in this pass; NULL at first
     size_t attended;         // meetings of this pass that the rank was absent from
-    struct queue *moves;     // for what goes to the host and back beside the rank's queue; NULL where nothing does
-    struct event *move_events[3];  // of stages with a window
+    struct queue *moves;     // for what comes and goes beside the rank's queue; NULL where nothing does
+    struct event *move_events[3];  // of stages where it comes a layer ahead
     struct event *moved;     // behind all that it was given in this pass; NULL at first
     size_t ended;            // as many spans of this pass have their events recorded,
     size_t well;             // and as many are known to have been done well
@@ -131,7 +131,7 @@ bool take_kept(struct interpreter *in, struct action action, struct queue *queue
 // was sent from is free again when its message is out.
 bool take_outgoing(struct interpreter *in, struct action action, enum direction direction, struct error *error);
 
-// The rank's other queue, if its schedule moves what is kept to the host and back, or a stage has a window. Each move
+// The rank's other queue, if its schedule moves what is kept to the host and back, or layers come ahead. Each move
 // begins behind all that stands in front of it, and its span is that of its queue.
 bool open_moves(struct interpreter *in, struct error *error);
 void close_moves(struct interpreter *in);

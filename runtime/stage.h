@@ -16,14 +16,16 @@
 #include "runtime/stopwatch.h"
 
 // How replicas that share weights or gradients (docs/memory.md: ZeRO 2 and 3) bring those of a layer together: a stage
-// asks for elements [first, first + count) of all its weights, all replicas for the same ones in the same order. What is
-// given to the queue then is behind what it was given before.
+// asks for elements [first, first + count) of all its weights, all replicas for the same ones in the same order. That
+// begins behind all that the stage's queue was given before, and what `queue` is given then, which may be another, is
+// behind it.
 struct stage_exchange {
     // From each replica its share of them, into a room for all of them; NULL: into none.
-    bool (*gather)(const struct stage_exchange *self, void *room, uint64_t first, uint64_t count, struct error *error);
+    bool (*gather)(const struct stage_exchange *self, struct queue *queue, void *room, uint64_t first, uint64_t count,
+                   struct error *error);
     // Each replica's gradients of them (NULL: it has none) onto the shares of all, in the order of the replicas.
-    bool (*add)(const struct stage_exchange *self, const float *gradients, uint64_t first, uint64_t count,
-                struct error *error);
+    bool (*add)(const struct stage_exchange *self, struct queue *queue, const float *gradients, uint64_t first,
+                uint64_t count, struct error *error);
 };
 
 // Where one action of one micro-batch finds its data. Pointers of things that do
@@ -37,7 +39,7 @@ struct stage_pass {
     // Of a stage that has both on the host (bytes.streams), or of which replicas have shares (bytes.room_weights,
     // bytes.room_gradients): where they go on the device, layer by layer, and come from.
     void *window_weights, *window_gradients;
-    struct queue *moves;    // beside `queue`, for what comes and goes; or NULL
+    struct queue *moves;    // beside `queue`, for what comes and goes, where that may be a layer ahead; or NULL
     struct event **moved;   // three events, for the two to wait for each other by
     const struct stage_exchange *exchange;  // NULL: replicas share neither; or the stage is called for nothing else
     bool is_absent;                         // only the exchanges are made, since other replicas make them

@@ -298,7 +298,7 @@ struct weir_planning {
     // How states are held (docs/memory.md); "gradients" and "weights" for planning alone.
     const char *shard;   // what replicas hold once between them: "none" (usual), "optimizer", "gradients", "weights"
     bool optimizer_on_host, activations_on_host;
-    uint32_t window;     // layers of a stage with weights on the device; usual: all
+    uint32_t window;     // layers of a stage with weights on the device; usual: all, or of shared ones 1
     uint64_t step_rate;  // bytes per second of an update; usual: it takes no time
     // What the search may choose beyond cuts and recomputation; variants, of layers of one's own, for planning alone.
     bool choose_replicas, choose_devices, choose_fewer_devices, choose_variants;

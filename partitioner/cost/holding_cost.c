@@ -17,18 +17,22 @@ static uint64_t others_of(uint64_t bytes, uint32_t replicas)
 
 bool holding_streams(const struct holding *holding, uint32_t layers)
 {
-    return holding->window > 0 && layers > holding->window;
+    return holding->window > 0 && holding->shard < SHARD_GRADIENTS && layers > holding->window;
 }
 
-// Sharding begins where there are replicas to share.
-static bool is_sharded(const struct holding *holding, uint32_t replicas, enum shard what)
+bool holding_is_sharded(const struct holding *holding, uint32_t replicas, enum shard what)
 {
     return replicas > 1 && holding->shard >= what;
 }
 
 bool holding_gathers(const struct holding *holding, uint32_t replicas, uint32_t layers)
 {
-    return holding_streams(holding, layers) || is_sharded(holding, replicas, SHARD_WEIGHTS);
+    return holding_streams(holding, layers) || holding_is_sharded(holding, replicas, SHARD_WEIGHTS);
+}
+
+bool holding_moves_layers(const struct holding *holding, uint32_t replicas, uint32_t layers)
+{
+    return holding_streams(holding, layers) || holding_is_sharded(holding, replicas, SHARD_GRADIENTS);
 }
 
 uint64_t host_states_bytes(const struct host_states *states)
@@ -43,15 +47,15 @@ struct held_bytes holding_bytes(const struct holding *holding, uint32_t replicas
                                .optimizer = states->optimizer };
     held.all_weights = held.weights;
     held.all_gradients = held.gradients;
-    if (is_sharded(holding, replicas, SHARD_OPTIMIZER))
+    if (holding_is_sharded(holding, replicas, SHARD_OPTIMIZER))
         held.optimizer = holding_state_share(holding, held.optimizer, replicas);
-    if (is_sharded(holding, replicas, SHARD_GRADIENTS))
+    if (holding_is_sharded(holding, replicas, SHARD_GRADIENTS))
         held.gradients = share_of(held.gradients, replicas);
-    if (is_sharded(holding, replicas, SHARD_WEIGHTS))
+    if (holding_is_sharded(holding, replicas, SHARD_WEIGHTS))
         held.weights = share_of(held.weights, replicas);
     held.version = held.weights;
     if (holding->optimizer_on_host) {
-        const bool shared = is_sharded(holding, replicas, SHARD_OPTIMIZER) && !holding_streams(holding, states->layers);
+        const bool shared = holding_is_sharded(holding, replicas, SHARD_OPTIMIZER) && !holding_streams(holding, states->layers);
         const uint64_t gradients = holding_gradient_bytes(holding, states->weights);
         held.host = (struct host_states){ .weights = shared ? share_of(states->weights, replicas) : states->weights,
                                           .gradients = shared ? share_of(gradients, replicas) : gradients,
@@ -62,10 +66,11 @@ struct held_bytes holding_bytes(const struct holding *holding, uint32_t replicas
         held.weights = held.version = states->window;
         held.gradients = holding_gradient_bytes(holding, states->window);
     }
-    if (is_sharded(holding, replicas, SHARD_GRADIENTS))
-        held.room_gradients = holding_gradient_bytes(holding, states->largest);
-    if (is_sharded(holding, replicas, SHARD_WEIGHTS))
-        held.room_weights = states->largest;
+    const uint64_t room = holding->window >= 2 ? states->window : states->largest;
+    if (holding_is_sharded(holding, replicas, SHARD_GRADIENTS))
+        held.room_gradients = holding_gradient_bytes(holding, room);
+    if (holding_is_sharded(holding, replicas, SHARD_WEIGHTS))
+        held.room_weights = room;
     held.gradients = add_clamped(held.gradients, held.room_gradients);
     held.weights = add_clamped(held.weights, held.room_weights);
     return held;
@@ -81,13 +86,13 @@ static uint64_t sign_blocks_of(uint64_t weights)
 uint64_t holding_reduce_ns(const struct holding *holding, uint32_t replicas, uint64_t weights, struct link link)
 {
     // Sharded gradients are gone after each backward.
-    if (replicas < 2 || weights == 0 || is_sharded(holding, replicas, SHARD_GRADIENTS))
+    if (replicas < 2 || weights == 0 || holding_is_sharded(holding, replicas, SHARD_GRADIENTS))
         return 0;
     const uint64_t others = optimizer_sends_signs(holding->optimizer)
                                 ? others_of(sign_blocks_of(weights), replicas) * OPTIMIZER_SIGN_BYTES
                                 : others_of(holding_gradient_bytes(holding, weights), replicas);
     const uint64_t way = transfer_ns(others, link.bytes_per_second, link.latency_ns);
-    return is_sharded(holding, replicas, SHARD_OPTIMIZER) && !holding->tied_apart ? way : multiply_clamped(2, way);
+    return holding_is_sharded(holding, replicas, SHARD_OPTIMIZER) && !holding->tied_apart ? way : multiply_clamped(2, way);
 }
 
 static void add(uint64_t *to, uint64_t ns)
@@ -95,7 +100,7 @@ static void add(uint64_t *to, uint64_t ns)
     *to = add_clamped(*to, ns);
 }
 
-// Each replica gets its share from each other, or from each other theirs.
+// Each replica gets from each other that one's share.
 static uint64_t exchange_ns(const struct stage_place *place, uint64_t bytes)
 {
     return transfer_ns(others_of(bytes, place->replicas), place->link.bytes_per_second, place->link.latency_ns);
@@ -107,30 +112,11 @@ static uint64_t host_ns(const struct stage_place *place, uint64_t bytes)
     return transfer_ns(bytes, place->host_bytes_per_second, 0);
 }
 
-static void add_sharding(const struct holding *holding, const struct stage_place *place, uint64_t weights,
-                         struct cost_row *row)
-{
-    const uint64_t exchange = exchange_ns(place, weights);
-    if (is_sharded(holding, place->replicas, SHARD_GRADIENTS)) {
-        const uint64_t gradients = exchange_ns(place, holding_gradient_bytes(holding, weights));
-        add(&row->backward_ns, gradients);
-        add(&row->backward_weight_ns, gradients);
-    }
-    if (is_sharded(holding, place->replicas, SHARD_WEIGHTS)) {
-        add(&row->forward_ns, exchange);
-        add(&row->backward_ns, exchange);
-        add(&row->backward_input_ns, exchange);
-        add(&row->backward_weight_ns, exchange);
-    } else {
-        add(&row->step_ns, exchange);
-    }
-}
-
 // An update reads weights, gradients and states, and writes weights and states.
 static void add_step(const struct holding *holding, const struct stage_place *place,
                      const struct stage_states *states, struct cost_row *row)
 {
-    const bool shared = is_sharded(holding, place->replicas, SHARD_OPTIMIZER);
+    const bool shared = holding_is_sharded(holding, place->replicas, SHARD_OPTIMIZER);
     const uint64_t weights = shared ? share_of(states->weights, place->replicas) : states->weights;
     const uint64_t optimizer = shared ? holding_state_share(holding, states->optimizer, place->replicas)
                                       : states->optimizer;
@@ -151,12 +137,17 @@ void holding_add_times(const struct holding *holding, const struct stage_place *
 {
     if (holding_is_plain(holding) || states->weights == 0)
         return;
-    if (is_sharded(holding, place->replicas, SHARD_OPTIMIZER))
-        add_sharding(holding, place, states->weights, row);
+    if (holding_is_sharded(holding, place->replicas, SHARD_OPTIMIZER) && holding->shard != SHARD_WEIGHTS)
+        add(&row->step_ns, exchange_ns(place, states->weights));
     add_step(holding, place, states, row);
 }
 
 uint64_t holding_move_ns(const struct stage_place *place, uint64_t bytes)
 {
     return host_ns(place, bytes);
+}
+
+uint64_t holding_meeting_ns(const struct stage_place *place, uint64_t bytes, uint32_t layers)
+{
+    return transfer_ns(bytes, place->link.bytes_per_second, multiply_clamped(layers, place->link.latency_ns));
 }

@@ -186,6 +186,7 @@ static struct stage_states states_of(const struct stage_view *view, const struct
     struct stage_states states = { .layers = view->end - view->first };
     for (uint32_t l = view->first; l < view->end; l++) {
         const uint64_t weights = weights_of(view, l);
+        states.with_weights += weights > 0;
         states.weights = add_clamped(states.weights, weights);
         states.optimizer = add_clamped(states.optimizer, state_of(view, l, holding));
         states.largest = max_u64(states.largest, weights);
@@ -218,7 +219,9 @@ struct stage_bytes stage_bytes_at(const struct profile *profile, uint32_t first,
     const struct stage_view view = { profile, first, end, recompute, recompute_count,
                                      holding_gathers(holding, replicas, end - first) };
     struct stage_bytes bytes = { .input_life = input_life_of(&view), .kept_moves = holding->activations_on_host,
-                                 .streams = holding_streams(holding, end - first) };
+                                 .streams = holding_streams(holding, end - first),
+                                 .comes_ahead = holding->window >= 2
+                                             && holding_moves_layers(holding, replicas, end - first) };
     for (uint32_t l = first; l < end; l++) {
         const struct layer_memory layer = layer_memory_of(&profile->layers[l]);
         bytes.held = add_clamped(bytes.held, layer.held);
@@ -322,10 +325,11 @@ struct cost_row stage_cost_at(const struct profile *profile, uint32_t first, uin
     put_bytes(&row, &bytes, place->runs_apart);
     const struct stage_states states = states_of(&view, holding);
     holding_add_times(holding, place, &states, &row);
-    if (bytes.streams && window_is_beside(holding, profile, &row))
+    const bool moves = holding_moves_layers(holding, place->replicas, states.layers);
+    if (moves && window_is_beside(holding, profile, &row))
         window_add_beside(holding, place, profile, first, end, &row);
-    else if (bytes.streams)
-        window_add_in_turn(holding, place, states.weights, &row);
+    else if (moves)
+        window_add_in_turn(holding, place, &states, &row);
     if (bytes.kept_moves)
         row.move_ns = holding_move_ns(place, row.moved_bytes);
     return row;

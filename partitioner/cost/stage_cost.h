@@ -61,9 +61,11 @@ struct stage_bytes {
     uint64_t weights, gradients, optimizer;  // fixed
     uint64_t version;                        // one more version of the weights
     uint64_t all_weights, all_gradients;     // of all its layers, wherever they are
-    uint64_t room_weights, room_gradients;   // of weights and gradients: a layer's, of which replicas have shares alone
+    uint64_t room_weights, room_gradients;   // of weights and gradients: for a layer's of which replicas have shares
+                                             // alone, or for a window's
     struct host_states host;                 // on the host, without what is kept
     bool streams;                            // weights and gradients are all there, and come layer by layer
+    bool comes_ahead;                        // what comes so, from there or from replicas, has room for a layer ahead
     uint64_t input;                          // one slot of it
     enum input_life input_life;
     uint64_t output;        // one message to the next stage (0 for the last)

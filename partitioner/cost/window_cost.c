@@ -5,7 +5,7 @@
 
 // An action as the window sees it.
 struct action_of_layers {
-    bool from_last, has_gradients;
+    bool from_last, adds_up;
     size_t of_layer, of_row;  // where its time is
 };
 
@@ -17,10 +17,47 @@ static const struct action_of_layers actions[] = {
 };
 enum { ACTIONS = sizeof actions / sizeof actions[0] };
 
-// The layers of a stage in the order of an action.
-struct passing {
+// What moves of layers, and over which link.
+struct moving {
     const struct holding *holding;
     const struct stage_place *place;
+    bool is_host;
+    bool has_weights, has_gradients;  // come; go back, and come from the host with the weights
+};
+
+static struct moving moving_of(const struct holding *holding, const struct stage_place *place, uint32_t layers)
+{
+    const bool is_host = holding_streams(holding, layers);
+    return (struct moving){ .holding = holding, .place = place, .is_host = is_host,
+                            .has_weights = holding_gathers(holding, place->replicas, layers),
+                            .has_gradients = holding_moves_layers(holding, place->replicas, layers) };
+}
+
+static uint64_t way_ns(const struct moving *moving, uint64_t bytes, uint32_t layers)
+{
+    return moving->is_host ? holding_move_ns(moving->place, bytes) : holding_meeting_ns(moving->place, bytes, layers);
+}
+
+static uint64_t gradients_ns(const struct moving *moving, uint64_t weights, uint32_t layers)
+{
+    return moving->has_gradients ? way_ns(moving, holding_gradient_bytes(moving->holding, weights), layers) : 0;
+}
+
+// Of all there is to an action: what comes, and what goes back.
+static uint64_t come_ns(const struct moving *moving, bool adds_up, uint64_t weights, uint32_t layers)
+{
+    const uint64_t so_far = adds_up && moving->is_host ? gradients_ns(moving, weights, layers) : 0;
+    return add_clamped(so_far, moving->has_weights ? way_ns(moving, weights, layers) : 0);
+}
+
+static uint64_t go_ns(const struct moving *moving, bool adds_up, uint64_t weights, uint32_t layers)
+{
+    return adds_up ? gradients_ns(moving, weights, layers) : 0;
+}
+
+// The layers of a stage in the order of an action.
+struct passing {
+    struct moving moving;
     const struct profile *profile;
     uint32_t first, end;
     const struct action_of_layers *action;
@@ -46,31 +83,32 @@ static uint64_t weights_at(const struct passing *passing, uint32_t step)
     return stage_layer_weights(passing->profile, passing->first, passing->end, layer_at(passing, step));
 }
 
-static uint64_t gradients_ns(const struct passing *passing, uint32_t step)
+static uint64_t goes_ns(const struct passing *passing, uint32_t step)
 {
-    const uint64_t gradients = holding_gradient_bytes(passing->holding, weights_at(passing, step));
-    return passing->action->has_gradients ? holding_move_ns(passing->place, gradients) : 0;
+    const uint64_t weights = weights_at(passing, step);
+    return go_ns(&passing->moving, passing->action->adds_up, weights, weights > 0);
 }
 
 static uint64_t comes_ns(const struct passing *passing, uint32_t step)
 {
-    return add_clamped(holding_move_ns(passing->place, weights_at(passing, step)), gradients_ns(passing, step));
+    const uint64_t weights = weights_at(passing, step);
+    return come_ns(&passing->moving, passing->action->adds_up, weights, weights > 0);
 }
 
 static uint64_t computes_ns(const struct passing *passing, uint32_t step)
 {
     const struct profile_layer *layer = &passing->profile->layers[layer_at(passing, step)];
     return stage_scaled_ns(*(const uint64_t *)((const char *)layer + passing->action->of_layer),
-                           passing->place->speed_permille);
+                           passing->moving.place->speed_permille);
 }
 
 // What is not covered by computing.
 static uint64_t beside_ns(const struct passing *passing)
 {
     const uint32_t count = passing->end - passing->first;
-    uint64_t added = add_clamped(comes_ns(passing, 0), gradients_ns(passing, count - 1));
+    uint64_t added = add_clamped(comes_ns(passing, 0), goes_ns(passing, count - 1));
     for (uint32_t step = 0; step < count; step++) {
-        const uint64_t back = step > 0 ? gradients_ns(passing, step - 1) : 0;
+        const uint64_t back = step > 0 ? goes_ns(passing, step - 1) : 0;
         const uint64_t moved = add_clamped(back, step + 1 < count ? comes_ns(passing, step + 1) : 0);
         const uint64_t computed = computes_ns(passing, step);
         add(&added, moved > computed ? moved - computed : 0);
@@ -84,20 +122,21 @@ bool window_is_beside(const struct holding *holding, const struct profile *profi
         && row->recompute_ns == 0;
 }
 
-void window_add_in_turn(const struct holding *holding, const struct stage_place *place, uint64_t weights,
-                        struct cost_row *row)
+void window_add_in_turn(const struct holding *holding, const struct stage_place *place,
+                        const struct stage_states *states, struct cost_row *row)
 {
-    const uint64_t in = holding_move_ns(place, weights);
-    const uint64_t gradients = holding_move_ns(place, holding_gradient_bytes(holding, weights));
-    for (size_t i = 0; i < ACTIONS; i++)
-        add(time_in(row, &actions[i]), add_clamped(in, actions[i].has_gradients ? multiply_clamped(2, gradients) : 0));
+    const struct moving moving = moving_of(holding, place, states->layers);
+    for (size_t i = 0; i < ACTIONS; i++) {
+        add(time_in(row, &actions[i]), come_ns(&moving, actions[i].adds_up, states->weights, states->with_weights));
+        add(time_in(row, &actions[i]), go_ns(&moving, actions[i].adds_up, states->weights, states->with_weights));
+    }
 }
 
 void window_add_beside(const struct holding *holding, const struct stage_place *place, const struct profile *profile,
                        uint32_t first, uint32_t end, struct cost_row *row)
 {
     for (size_t i = 0; i < ACTIONS; i++) {
-        const struct passing passing = { holding, place, profile, first, end, &actions[i] };
+        const struct passing passing = { moving_of(holding, place, end - first), profile, first, end, &actions[i] };
         add(time_in(row, &actions[i]), beside_ns(&passing));
     }
 }

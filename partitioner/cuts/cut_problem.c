@@ -211,6 +211,7 @@ static struct stage_states states_of(const struct cut_problem *problem, uint32_t
         return interval_states(problem->views[problem->view_of[stage]].intervals, places->first_of[from],
                                places->first_of[to]);
     return (struct stage_states){ .layers = places_size(places, to) - places_size(places, from),
+                                  .with_weights = (uint32_t)cut_sum(problem, stage, SUM_WITH_WEIGHTS, from, to),
                                   .weights = cut_sum(problem, stage, SUM_WEIGHTS, from, to),
                                   .optimizer = cut_sum(problem, stage, SUM_OPTIMIZER, from, to) };
 }
@@ -240,7 +241,7 @@ static void add_window(const struct cut_problem *problem, uint32_t stage, uint32
         window_add_beside(&intervals->holding, &here, intervals->profile, places->first_of[from], places->first_of[to],
                           row);
     else
-        window_add_in_turn(&intervals->holding, place, states->weights, row);
+        window_add_in_turn(&intervals->holding, place, states, row);
 }
 
 struct cost_row cut_row(const struct cut_problem *problem, uint32_t stage, uint32_t from, uint32_t to,
@@ -259,7 +260,7 @@ struct cost_row cut_row(const struct cut_problem *problem, uint32_t stage, uint3
         .output_bytes = view->cut_bytes[to],
     };
     holding_add_times(&view->intervals->holding, &problem->devices.places[stage], &states, &row);
-    if (holding_streams(&view->intervals->holding, states.layers))
+    if (holding_moves_layers(&view->intervals->holding, problem->devices.places[stage].replicas, states.layers))
         add_window(problem, stage, from, to, &states, &row);
     return row;
 }

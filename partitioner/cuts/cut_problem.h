@@ -70,6 +70,7 @@ enum { VIEW_PRICES = 12 };
 enum view_sum {
     SUM_FORWARD, SUM_BACKWARD, SUM_INPUT, SUM_WEIGHT,  // ns of F, B, I, W
     SUM_AGAIN,                                         // ns of R, of all layers
+    SUM_WITH_WEIGHTS,                                  // layers that have some
     SUM_WEIGHTS, SUM_OPTIMIZER, SUM_SAVED, SUM_CARRIED, SUM_HELD,  // bytes
     SUM_OUTPUTS,                                       // bytes of all outputs and workspaces, each layer's own
     SUM_PRICES, VIEW_SUMS = SUM_PRICES + VIEW_PRICES   // see stage_price_floor()

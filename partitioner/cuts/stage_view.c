@@ -121,6 +121,7 @@ static uint64_t part_of(const struct stage_view *view, enum view_sum sum, uint32
     case SUM_INPUT: return of->backward_input_ns;
     case SUM_WEIGHT: return of->backward_weight_ns;
     case SUM_AGAIN: return profile_recompute_ns(of);
+    case SUM_WITH_WEIGHTS: return memory->weights > 0;
     case SUM_WEIGHTS: return memory->weights;
     case SUM_OPTIMIZER: return intervals->before[layer + 1].optimizer - intervals->before[layer].optimizer;
     case SUM_SAVED: return memory->kept;

@@ -17,8 +17,8 @@ static bool has_shard(const struct scope *scope, enum shard what)
 
 static bool is_streamed(const struct scope *scope)
 {
-    const uint32_t window = scope->plan->holding.window;
-    return window && window < scope->end - scope->first;
+    const struct holding *holding = &scope->plan->holding;
+    return holding->window && holding->window < scope->end - scope->first && holding->shard < SHARD_GRADIENTS;
 }
 
 bool evaluate_gathers(const struct scope *scope)
@@ -189,15 +189,15 @@ void evaluate_holding(const struct scope *scope, struct sizes *sizes)
 {
     const struct holding *holding = &scope->plan->holding;
     const uint64_t weights = all_weights(scope), states = all_states(scope);
-    const uint64_t largest = most_in_a_row(scope, 1);
+    const uint64_t room = most_in_a_row(scope, holding->window > 1 ? holding->window : 1);
     sizes->weights = sizes->version = weights;
     sizes->gradients = gradients_for(scope, weights);
     sizes->optimizer = has_shard(scope, SHARD_OPTIMIZER) ? state_part_of(scope, states) : states;
     if (has_shard(scope, SHARD_GRADIENTS))
-        sizes->gradients = part_of(scope, gradients_for(scope, weights)) + gradients_for(scope, largest);
+        sizes->gradients = part_of(scope, gradients_for(scope, weights)) + gradients_for(scope, room);
     if (has_shard(scope, SHARD_WEIGHTS)) {
         sizes->version = part_of(scope, weights);
-        sizes->weights = sizes->version + largest;
+        sizes->weights = sizes->version + room;
     }
     if (is_streamed(scope)) {
         sizes->weights = sizes->version = most_in_a_row(scope, holding->window);
@@ -220,8 +220,8 @@ static uint32_t first_of(const struct plan_stage *stage, size_t replica)
     return stage->devices[replica * plan_stage_group(stage)];
 }
 
-// The worst of the links between the stage's devices.
-static uint64_t link_time(const struct scope *scope, uint64_t bytes)
+// The worst of the links between the stage's devices, over which so many messages go one after the other.
+static uint64_t link_time(const struct scope *scope, uint64_t bytes, uint64_t messages)
 {
     const struct cluster *cluster = scope->plan->cluster;
     uint64_t latency = 0, rate = UINT64_MAX;
@@ -233,7 +233,7 @@ static uint64_t link_time(const struct scope *scope, uint64_t bytes)
             rate = min_u64(rate, link->bytes_per_second);
         }
     }
-    return transfer_ns(bytes, rate, latency);
+    return transfer_ns(bytes, rate, messages * latency);
 }
 
 static uint64_t host_time(const struct scope *scope, uint64_t bytes)
@@ -242,29 +242,6 @@ static uint64_t host_time(const struct scope *scope, uint64_t bytes)
     const uint64_t sharing = cluster->level_count ? cluster->levels[0].size : 1;
     const uint64_t rate = cluster->host_bytes_per_second / sharing;
     return transfer_ns(bytes, rate ? rate : 1, 0);
-}
-
-// Of a backward the part that is for inputs and the part that is for weights, which is in B as well.
-static void add_backward(struct added_times *times, uint64_t input_ns, uint64_t weight_ns)
-{
-    times->backward_input_ns += input_ns;
-    times->backward_weight_ns += weight_ns;
-    times->backward_ns += input_ns + weight_ns;
-}
-
-static void add_sharding(const struct scope *scope, struct added_times *times)
-{
-    const uint64_t weights = all_weights(scope);
-    const uint64_t exchange = link_time(scope, rest_of(scope, weights));
-    if (has_shard(scope, SHARD_WEIGHTS)) {
-        times->forward_ns += exchange;
-        add_backward(times, exchange, 0);
-        times->backward_weight_ns += exchange;  // a W of its own fetches them again
-    } else {
-        times->step_ns += exchange;
-    }
-    if (has_shard(scope, SHARD_GRADIENTS))
-        add_backward(times, 0, link_time(scope, rest_of(scope, gradients_for(scope, weights))));
 }
 
 static void add_step(const struct scope *scope, struct added_times *times)
@@ -380,11 +357,42 @@ static uint64_t computed(const struct scope *scope, uint32_t layer, enum action_
     return (uint64_t)(((unsigned __int128)ns * 1000 + speed_of(scope) - 1) / speed_of(scope));
 }
 
+// What comes for some layers before such an action, and goes back behind it. Of shares all of a layer goes over a link,
+// since it is mostly one replica's, and the sums stay where they are.
+static uint64_t way_time(const struct scope *scope, uint64_t bytes, uint64_t layers)
+{
+    return is_streamed(scope) ? host_time(scope, bytes) : link_time(scope, bytes, layers);
+}
+
+static uint64_t goes(const struct scope *scope, enum action_kind kind, uint64_t weights, uint64_t layers)
+{
+    const bool adds_up = kind == ACTION_B || kind == ACTION_W;
+    const bool leaves = is_streamed(scope) || has_shard(scope, SHARD_GRADIENTS);
+    return adds_up && leaves ? way_time(scope, gradients_for(scope, weights), layers) : 0;
+}
+
+static uint64_t comes(const struct scope *scope, enum action_kind kind, uint64_t weights, uint64_t layers)
+{
+    const uint64_t so_far = is_streamed(scope) ? goes(scope, kind, weights, layers) : 0;
+    return so_far + (evaluate_gathers(scope) ? way_time(scope, weights, layers) : 0);
+}
+
+static uint64_t comes_of(const struct scope *scope, enum action_kind kind, uint32_t layer)
+{
+    const uint64_t weights = evaluate_weights(scope, layer);
+    return comes(scope, kind, weights, weights ? 1 : 0);
+}
+
+static uint64_t goes_of(const struct scope *scope, enum action_kind kind, uint32_t layer)
+{
+    const uint64_t weights = evaluate_weights(scope, layer);
+    return goes(scope, kind, weights, weights ? 1 : 0);
+}
+
 // Played layer by layer on two lanes: a layer computes when it has come and the one before has; the next begins to
 // come, behind what goes back of the one before, when it does.
 static uint64_t uncovered(const struct scope *scope, enum action_kind kind)
 {
-    const bool adds_up = kind == ACTION_B || kind == ACTION_W;
     const uint32_t count = scope->end - scope->first;
     uint64_t lane = 0, done = 0, sum = 0;
     for (uint32_t i = 0; i <= count; i++) {
@@ -392,40 +400,42 @@ static uint64_t uncovered(const struct scope *scope, enum action_kind kind)
         const uint32_t now = kind == ACTION_F ? next - 1 : next + 1, last = kind == ACTION_F ? now - 1 : now + 1;
         const uint64_t starts = max_u64(lane, done);
         lane = starts;
-        if (i > 1 && adds_up)
-            lane += host_time(scope, gradients_for(scope, weights_of(scope, last)));
+        if (i > 1)
+            lane += goes_of(scope, kind, last);
         if (i < count)
-            lane += host_time(scope, weights_of(scope, next))
-                  + (adds_up ? host_time(scope, gradients_for(scope, weights_of(scope, next))) : 0);
+            lane += comes_of(scope, kind, next);
         if (i == 0)
             continue;
         done = starts + computed(scope, now, kind);
         sum += computed(scope, now, kind);
     }
-    const uint64_t back = adds_up ? host_time(scope, gradients_for(scope, weights_of(scope, scope->first))) : 0;
-    return max_u64(lane, done) + back - sum;
+    const uint32_t last = kind == ACTION_F ? scope->end - 1 : scope->first;
+    return max_u64(lane, done) + goes_of(scope, kind, last) - sum;
+}
+
+static uint64_t in_turn(const struct scope *scope, enum action_kind kind)
+{
+    uint64_t layers = 0;
+    for (uint32_t l = scope->first; l < scope->end; l++)
+        layers += evaluate_weights(scope, l) > 0;
+    return comes(scope, kind, all_weights(scope), layers) + goes(scope, kind, all_weights(scope), layers);
 }
 
 struct added_times evaluate_added_times(const struct scope *scope, const struct sizes *sizes)
 {
     struct added_times times = { 0 };
     const uint64_t weights = all_weights(scope);
-    if (weights && has_shard(scope, SHARD_OPTIMIZER))
-        add_sharding(scope, &times);
+    if (weights && has_shard(scope, SHARD_OPTIMIZER) && !has_shard(scope, SHARD_WEIGHTS))
+        times.step_ns += link_time(scope, rest_of(scope, weights), 1);
     if (weights)
         add_step(scope, &times);
     times.step_ns += tied_time(scope);
-    if (is_streamed(scope) && is_beside(scope)) {
-        times.forward_ns += uncovered(scope, ACTION_F);
-        times.backward_ns += uncovered(scope, ACTION_B);
-        times.backward_input_ns += uncovered(scope, ACTION_I);
-        times.backward_weight_ns += uncovered(scope, ACTION_W);
-    } else if (is_streamed(scope)) {
-        const uint64_t in = host_time(scope, weights), gradients = host_time(scope, gradients_for(scope, weights));
-        times.forward_ns += in;
-        times.backward_ns += in + 2 * gradients;
-        times.backward_input_ns += in;
-        times.backward_weight_ns += in + 2 * gradients;
+    if (is_streamed(scope) || has_shard(scope, SHARD_GRADIENTS)) {
+        uint64_t (*added)(const struct scope *, enum action_kind) = is_beside(scope) ? uncovered : in_turn;
+        times.forward_ns += added(scope, ACTION_F);
+        times.backward_ns += added(scope, ACTION_B);
+        times.backward_input_ns += added(scope, ACTION_I);
+        times.backward_weight_ns += added(scope, ACTION_W);
     }
     if (scope->plan->holding.activations_on_host)
         times.move_ns = host_time(scope, sizes->kept + sizes->kept_through);

@@ -81,7 +81,7 @@ void holding_say(const struct holding *holding, struct text *text)
                  holding->optimizer_on_host && holding->activations_on_host ? " and " : "",
                  holding->activations_on_host ? "activations" : "");
     if (holding->window) {
-        text_add(text, ", weights of ");
+        text_add(text, ", %s of ", holding->shard == SHARD_GRADIENTS ? "gradients" : "weights");
         text_add_count(text, holding->window, "layer", "layers");
         text_add(text, " at a time");
     }
@@ -226,13 +226,11 @@ bool holding_check(const struct holding *holding, const struct profile *profile,
     if (holding_uses_host(holding) && !cluster->has_host)
         return error_set(error,
                          "states on the host: the cluster has no host; add one, such as \", host 512GiB 25GB/s\"");
-    if (holding->window && !holding->optimizer_on_host)
+    const bool leaves_weights = holding->window && holding->shard < SHARD_GRADIENTS;
+    if (leaves_weights && !holding->optimizer_on_host)
         return error_set(error, "a window of layers leaves weights on the host, where their update must be too; put the"
-                         " optimizer on the host");
-    if (holding->window && holding->shard >= SHARD_GRADIENTS)
-        return error_set(error, "a window of layers leaves weights and gradients on the host, and sharded %s leave them"
-                         " on other replicas; use one of the two", shard_names[holding->shard]);
-    if (holding->window && !flushes)
+                         " optimizer on the host, or shard gradients or weights, which leaves them with replicas");
+    if (leaves_weights && !flushes)
         return error_set(error, "a window of layers: an asynchronous schedule needs several versions of the weights at"
                          " hand; use a schedule that flushes");
     if (holding->shard >= SHARD_GRADIENTS && profile->lent_count > 0)

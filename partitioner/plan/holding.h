@@ -37,7 +37,8 @@ struct holding {
     bool optimizer_on_host;    // its state, and the update
     bool activations_on_host;  // what is kept from F until its backward
     bool tied_apart;           // tied layers may be on different stages
-    uint32_t window;           // layers of a stage whose weights are on its device at a time; 0: all
+    uint32_t window;           // layers of a stage whose weights are on its device at a time, of all that are on the
+                               // host, or with sharded gradients in shares; 0: all, or one of those in shares
     uint64_t step_rate;        // bytes per second at which an update reads and writes; 0: it takes no time
 };
 

@@ -63,6 +63,7 @@ static void sum_layers(struct intervals *intervals)
             .forward_ns = sums->forward_ns + layer->forward_ns,
             .backward_ns = sums->backward_ns + layer->backward_ns,
             .recompute_ns = sums->recompute_ns + profile_recompute_ns(layer),
+            .with_weights = sums->with_weights + (memory.weights > 0),
             .weights = sums->weights + memory.weights,
             .optimizer = add_clamped(sums->optimizer, holding_state_bytes(&intervals->holding, intervals->profile, l)),
             .kept = sums->kept + memory.kept,
@@ -182,6 +183,7 @@ struct stage_states interval_states(const struct intervals *intervals, uint32_t 
     const struct profile *profile = intervals->profile;
     const struct interval_sums *from = &intervals->before[first], *to = &intervals->before[end];
     struct stage_states states = { .layers = end - first,
+                                   .with_weights = (uint32_t)(to->with_weights - from->with_weights),
                                    .weights = to->weights - from->weights,
                                    .optimizer = to->optimizer - from->optimizer };
     for (size_t i = 0; i < profile->lent_count; i++)

@@ -19,6 +19,7 @@
 // Sums over the layers before one: of F, B and R, and of bytes.
 struct interval_sums {
     uint64_t forward_ns, backward_ns, recompute_ns;
+    uint64_t with_weights;  // layers
     uint64_t weights, optimizer, kept, carried, held;
 };
 

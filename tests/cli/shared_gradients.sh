@@ -49,6 +49,12 @@ for shard in gradients weights; do
     done
     memory=140KiB plan plan.json fp32 4 1f1b --replicas 3,1 --optimizer sgd --shard $shard
     echo "$(grep -c 'runs\? again before' said.txt) with recomputation: $(verify)"
+    plan plan.json fp32 5 1f1b --replicas 2,3 --optimizer adamw --shard $shard --window 2
+    echo "a layer ahead: $(verify --device cpu:queued --clip 0.5)"
+    echo "a layer ahead, one thing at a time: $(verify)"
+    echo "a layer ahead, processes: $(together 5 weir verify plan.json --device cpu:queued), $(tail -n 1 rank0.txt)"
+    memory=140KiB plan plan.json fp32 4 1f1b --replicas 3,1 --optimizer sgd --shard $shard --window 2
+    echo "$(grep -c 'runs\? again before' said.txt) with recomputation, a layer ahead: $(verify --device cpu:queued)"
     plan plan.json fp32 3 1f1b --replicas 2,1 --optimizer adamw --shard $shard --host optimizer,activations
     echo "with the host: $(verify)"
     echo "with the host, processes: $(together 3 weir verify plan.json --device cpu:queued), $(tail -n 1 rank0.txt)"
@@ -62,11 +68,13 @@ train() {  # PLAN CHECKPOINTS OPTIONS..
 }
 for shard in gradients weights; do
     plan $shard.json fp32 4 1f1b --replicas 3,1 --optimizer adamw --shard $shard
+    plan $shard-window.json fp32 4 1f1b --replicas 3,1 --optimizer adamw --shard $shard --window 2
     plan $shard-host.json fp32 4 1f1b --replicas 3,1 --optimizer adamw --shard $shard --host optimizer
     train $shard $shard --steps 2 | peaks
     train $shard-host $shard-host --steps 2 | peaks
+    train $shard-window $shard-window --steps 2 --device cpu:queued | peaks
 done
-for other in gradients-host weights weights-host; do
+for other in gradients-host gradients-window weights weights-host weights-window; do
     diff -r -x manifest.json gradients/step-2 $other/step-2 && echo "gradients and $other are alike"
 done
 cp -r weights processes

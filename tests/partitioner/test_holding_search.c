@@ -137,7 +137,7 @@ static struct holding draw_holding(uint64_t *seed, const struct profile *profile
         holding.shard = SHARD_NONE;
     if (holding.shard > SHARD_OPTIMIZER && profile->lent_count > 0)
         holding.shard = SHARD_OPTIMIZER;
-    if (flushes && holding.optimizer_on_host && holding.shard < SHARD_GRADIENTS && random_below(seed, 2))
+    if ((holding.shard >= SHARD_GRADIENTS || (flushes && holding.optimizer_on_host)) && random_below(seed, 2))
         holding.window = 1 + (uint32_t)random_below(seed, 2);
     return holding;
 }

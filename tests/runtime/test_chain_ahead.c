@@ -35,10 +35,13 @@ static void check(const struct program *program, const struct placed *links, con
         const struct step *step = &program->steps[s];
         const enum spot_base to = step->spots[SPOT_TO].base;
         const char *name = step->kind == STEP_CALL ? "call" : step->kind == STEP_COPY ? "copy"
+                         : step->kind == STEP_GATHER ? "gather" : step->kind == STEP_SHARE ? "share"
+                         : step->kind == STEP_ZERO ? "zero"
                          : to == AT_WINDOW_WEIGHTS ? "w" : to == AT_WINDOW_GRADIENTS ? "g"
                          : to == AT_WORKSPACE ? "again" : "back";
         const unsigned layer = step->kind == STEP_CALL ? (unsigned)(step->link - links)
-                                                       : (unsigned)step->spots[SPOT_FROM].at;
+                             : step->kind == STEP_GATHER || step->kind == STEP_ZERO
+                                   ? (unsigned)step->spots[SPOT_TO].at : (unsigned)step->spots[SPOT_FROM].at;
         char one[40];
         snprintf(one, sizeof one, step->is_beside ? "%s[%s%u]" : "%s%s%u", s ? " " : "", name, layer);
         strncat(text, one, sizeof text - strlen(text) - 1);
@@ -82,6 +85,25 @@ static void a_backward_takes_gradients_back_behind_its_calls(void **state)
     program_free(&program);
 }
 
+// Gathers ahead of the calls of the layer before, shares behind their own, and the zeros of a room behind the share of
+// who had it before: all in one order, which all replicas have.
+static void what_replicas_share_is_brought_together_while_a_layer_is_called(void **state)
+{
+    (void)state;
+    struct placed links[LAYERS] = { { 0 } };
+    struct program program = { 0 };
+    for (uint64_t l = 3; l-- > 0;) {
+        program_gather(&program, (struct spot){ AT_WINDOW_WEIGHTS, l }, 0, 64);
+        program_zero(&program, (struct spot){ AT_WINDOW_GRADIENTS, l }, 256);
+        add_call(&program, &links[l]);
+        program_share(&program, (struct spot){ AT_WINDOW_GRADIENTS, l }, 0, 64);
+    }
+    program_bring_ahead(&program);
+    check(&program, links,
+          "[gather2] [zero2]' [gather1] [zero1]\" call2' [share2] [gather0] [zero0]' call1\" [share1] call0' [share0]");
+    program_free(&program);
+}
+
 // A tied layer adds to gradients that must be there; and what is run again has its weights elsewhere.
 static void nothing_passes_a_tied_layer_or_goes_into_the_workspace_ahead(void **state)
 {
@@ -103,6 +125,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_forward_brings_the_next_layer_before_each_call),
         cmocka_unit_test(a_backward_takes_gradients_back_behind_its_calls),
+        cmocka_unit_test(what_replicas_share_is_brought_together_while_a_layer_is_called),
         cmocka_unit_test(nothing_passes_a_tied_layer_or_goes_into_the_workspace_ahead),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

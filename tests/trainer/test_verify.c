@@ -112,6 +112,12 @@ static bool verify_one(uint64_t trial, struct made *made, uint64_t *seed)
     return verify_model_of(trial, made, (is_split ? long_model : small_model)(seed, precision), precision, seed);
 }
 
+// Of what replicas share, which comes one layer at a time, or a layer ahead.
+static void set_window(struct made *made, uint64_t trial)
+{
+    made->plan.holding.window = made->plan.holding.shard >= SHARD_GRADIENTS ? (uint32_t)(trial / 2 % 4) : 0;
+}
+
 // Every schedule there is: the synchronous ones compute what one processor computes,
 // the others what their formula says (runtime/twin/updates.h).
 static void every_schedule_computes_what_it_should_bit_for_bit(void **state)
@@ -131,6 +137,7 @@ static void every_schedule_computes_what_it_should_bit_for_bit(void **state)
             if (!set_schedule(&made, &asked))
                 continue;
             made.plan.holding.shard = (enum shard)random_below(&seed, 4);
+            set_window(&made, trial);
             const bool can = verify_one(trial, &made, &seed);
             // Two pipelines against each other with a micro-batch more in one of them.
             assert_true(can || (strcmp(generator->name, "chimera") == 0 && asked.micro_batches % 2 == 1));
@@ -163,6 +170,7 @@ static void random_schedules_compute_what_they_should_bit_for_bit(void **state)
         made.plan.holding.tied_apart = traits.weights == WEIGHTS_FLUSH && random_below(&seed, 2);
         const bool is_tied = made.plan.holding.tied_apart;
         made.plan.holding.shard = (enum shard)random_below(&seed, is_tied ? 2 : 4);
+        set_window(&made, trial);
         struct model *model = (traits.splits ? is_tied ? long_tied_model : long_model
                                              : is_tied ? tied_model : small_model)(&seed, PRECISION_FP32);
         made.plan.weights = traits.weights;
@@ -217,6 +225,7 @@ static void replicas_compute_their_formula_bit_for_bit(void **state)
             if (!set_schedule(&made, &asked))
                 continue;
             made.plan.holding.shard = (enum shard)random_below(&seed, 4);
+            set_window(&made, trial);
             const bool can = verify_one(trial, &made, &seed);
             verified += can;
             apart += !can;

@@ -5,11 +5,11 @@
 #include "partitioner/cost/stage_cost.h"
 #include "tests/partitioner/small.h"
 
-// A byte takes 1 ns; layers have 256, 512 and 1024 bytes of weights.
-static const struct stage_place place = { .speed_permille = 1000, .replicas = 1, .host_bytes_per_second = 1000000000 };
-
+// A byte takes 1 ns, and between replicas 100 ns more; layers have 256, 512 and 1024 bytes of weights.
 static struct cost_row row_of(const struct small_layer *layers, size_t count, struct holding holding)
 {
+    const struct stage_place place = { .speed_permille = 1000, .replicas = holding.shard == SHARD_NONE ? 1 : 3,
+                                       .host_bytes_per_second = 1000000000, .link = { 100, 1000000000 } };
     struct profile *profile = small_chain(layers, count);
     const struct cost_row row = stage_cost_at(profile, 0, (uint32_t)count, NULL, 0, &holding, &place);
     profile_free(profile);
@@ -77,7 +77,12 @@ static uint64_t slow_time(const uint64_t *comes, const uint64_t *computes, const
 static void a_window_takes_what_two_lanes_take(void **state)
 {
     (void)state;
+    const struct holding holdings[] = { { .optimizer_on_host = true, .window = 2 },
+                                        { .shard = SHARD_GRADIENTS, .window = 2 },
+                                        { .shard = SHARD_WEIGHTS, .window = 2 } };
     for (uint64_t trial = 0; trial < test_trials(300, 5000); trial++) {
+        const struct holding holding = holdings[trial % 3];
+        const bool gathers = holding.shard != SHARD_GRADIENTS, is_host = holding.shard == SHARD_NONE;
         uint64_t seed = trial, comes[3][6], computes[3][6], goes[3][6];
         const size_t count = 3 + random_below(&seed, 4);
         struct small_layer layers[6] = { { 0 } };
@@ -85,17 +90,18 @@ static void a_window_takes_what_two_lanes_take(void **state)
             layers[l] = (struct small_layer){ .forward = random_below(&seed, 900),
                                               .backward = 2 * random_below(&seed, 900),
                                               .parameters = random_below(&seed, 4) };
-            const uint64_t bytes = 256 * layers[l].parameters;
+            const uint64_t latency = !is_host && layers[l].parameters > 0 ? 100 : 0;
+            const uint64_t way = 256 * layers[l].parameters + latency;
             const size_t back = count - 1 - l;
-            comes[0][l] = comes[2][back] = bytes;
-            comes[1][back] = 2 * bytes;
+            comes[0][l] = comes[2][back] = gathers ? way : 0;
+            comes[1][back] = is_host ? 2 * way : comes[2][back];
             goes[0][l] = goes[2][back] = 0;
-            goes[1][back] = bytes;
+            goes[1][back] = way;
             computes[0][l] = layers[l].forward;
             computes[1][back] = layers[l].backward;
             computes[2][back] = layers[l].backward / 2;
         }
-        const struct cost_row row = row_of(layers, count, (struct holding){ .optimizer_on_host = true, .window = 2 });
+        const struct cost_row row = row_of(layers, count, holding);
         const unsigned long long found[] = { row.forward_ns, row.backward_ns, row.backward_input_ns };
         for (int action = 0; action < 3; action++) {
             const unsigned long long want = slow_time(comes[action], computes[action], goes[action], count);

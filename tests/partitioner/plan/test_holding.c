@@ -128,10 +128,17 @@ static struct time_row time_rows[] = {
       0, 0, 0, 0, 3172 + 717, 4096, 4096, 2048, 0 },
     // 3 x 1024 bytes and the latency: 3172.
     { "sharded states gather weights", { ADAMW, .shard = SHARD_OPTIMIZER }, 4, 0, 0, 0, 0, 3172, 4096, 4096, 2048, 0 },
+    // All of 1024 and of 3072 bytes, with a latency each: 1124 and 3172.
     { "sharded gradients leave after each backward", { ADAMW, .shard = SHARD_GRADIENTS }, 4,
-      0, 3172, 0, 3172, 3172, 4096, 1024 + 3072, 2048, 0 },
+      0, 4296, 0, 4296, 3172, 4096, 1024 + 3072, 2048, 0 },
     { "sharded weights come for F, B, I and W", { ADAMW, .shard = SHARD_WEIGHTS }, 4,
-      3172, 6344, 3172, 6344, 0, 1024 + 3072, 1024 + 3072, 2048, 0 },
+      4296, 8592, 4296, 8592, 0, 1024 + 3072, 1024 + 3072, 2048, 0 },
+    // F: 1124 | 10 beside 3172 | 10. B: 3172 | 20 beside 1124 | 20 beside 3172 | 1124. Less what F and B take themselves.
+    { "sharded weights come a layer ahead", { ADAMW, .shard = SHARD_WEIGHTS, .window = 2 }, 4,
+      4286, 8552, 4286, 8572, 0, 1024 + 4096, 1024 + 4096, 2048, 0 },
+    { "sharded gradients leave while others are made", { ADAMW, .shard = SHARD_GRADIENTS, .window = 2 }, 4,
+      0, 4276, 0, 4286, 3172, 4096, 1024 + 4096, 2048, 0 },
+    { "a window of what nobody shares", { ADAMW, .shard = SHARD_WEIGHTS, .window = 1 }, 1, 0, 0, 0, 0, 0, 4096, 4096, 8192, 0 },
     { "sharding alone does nothing", { ADAMW, .shard = SHARD_WEIGHTS }, 1, 0, 0, 0, 0, 0, 4096, 4096, 8192, 0 },
     // 4096 bytes there and back.
     { "an update on the host", { ADAMW, .optimizer_on_host = true }, 1, 0, 0, 0, 0, 16384, 4096, 4096, 0, 16384 },
@@ -141,7 +148,7 @@ static struct time_row time_rows[] = {
     { "an update of 16-bit weights on the host", { .optimizer = OPTIMIZER_ADAMW_MASTER, .optimizer_on_host = true }, 1,
       0, 0, 0, 0, 16384 + 8192, 4096, 8192, 0, 12 * 2048 + 4096 + 8192 },
     { "gradients of 16-bit weights leave in fp32", { .optimizer = OPTIMIZER_ADAMW_MASTER, .shard = SHARD_GRADIENTS }, 4,
-      0, 100 + 3 * 2048, 0, 100 + 3 * 2048, 3172, 4096, 2048 + 6144, 6144, 0 },
+      0, 200 + 8192, 0, 200 + 8192, 3172, 4096, 2048 + 6144, 6144, 0 },
     { "a window of one layer", { ADAMW, .optimizer_on_host = true, .window = 1 }, 1,
       8192, 24576, 8192, 24576, 0, 3072, 3072, 0, 16384 },
     { "a window of all layers", { ADAMW, .optimizer_on_host = true, .window = 2 }, 1,
@@ -266,10 +273,8 @@ static struct bad_row bad_rows[] = {
     { "a host that is not there", { .optimizer_on_host = true }, "fp32", "2 devices, 1GiB, 1GB/s 1us", true,
       "states on the host: the cluster has no host; add one, such as \", host 512GiB 25GB/s\"" },
     { "a window without a host", { .window = 1 }, "fp32", HOST, true,
-      "a window of layers leaves weights on the host, where their update must be too; put the optimizer on the host" },
-    { "a window of what others have", { .window = 1, .optimizer_on_host = true, .shard = SHARD_WEIGHTS }, "fp32", HOST,
-      true, "a window of layers leaves weights and gradients on the host, and sharded weights leave them on other"
-            " replicas; use one of the two" },
+      "a window of layers leaves weights on the host, where their update must be too; put the optimizer on the host, or"
+      " shard gradients or weights, which leaves them with replicas" },
     { "shares of what is updated by tensors", { .optimizer = OPTIMIZER_LAMB, .shard = SHARD_OPTIMIZER }, "fp32", HOST,
       true, "optimizer lamb updates whole tensors, or blocks of them, and replicas would have any share of these; do not"
             " share its state, or take sgd, momentum, adam or adamw" },
@@ -314,6 +319,22 @@ static void is_refused(void **state)
     assert_false(holding_check(&row->holding, profile, cluster, row->flushes, &error));
     assert_int_equal(error.kind, ERROR_INPUT);
     assert_error(error, row->sentence);
+    cluster_free(cluster);
+    profile_free(profile);
+}
+
+// They hold shares of all versions, and need no host.
+static void a_window_of_shares_is_for_every_schedule(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    struct profile *profile = small_chain(&(struct small_layer){ .forward = 1, .backward = 1, .parameters = 1 }, 1);
+    struct cluster *cluster = cluster_load("2 devices, 1GiB, 1GB/s 1us", &error);
+    assert_good(cluster, error);
+    for (enum shard shard = SHARD_GRADIENTS; shard <= SHARD_WEIGHTS; shard++)
+        for (int flushes = 0; flushes < 2; flushes++)
+            assert_good(holding_check(&(struct holding){ .shard = shard, .window = 2 }, profile, cluster, flushes,
+                                      &error), error);
     cluster_free(cluster);
     profile_free(profile);
 }
@@ -399,10 +420,11 @@ static void what_is_plain_is_run(void **state)
 
 int main(void)
 {
-    enum { SINGLE = 8 };
+    enum { SINGLE = 9 };
     struct CMUnitTest tests[SINGLE + COUNT(state_rows) + COUNT(zero_rows) + COUNT(time_rows) + COUNT(reduce_rows)
                             + COUNT(bad_rows) + COUNT(unrunnable_rows)] = {
         cmocka_unit_test(sharing_states_alone_takes_as_long_as_adding_up),
+        cmocka_unit_test(a_window_of_shares_is_for_every_schedule),
         cmocka_unit_test(shares_of_what_another_layer_reads_are_refused),
         cmocka_unit_test(what_goes_to_the_host_has_slots_here_and_there),
         cmocka_unit_test(a_segment_keeps_the_weights_it_fetched),
