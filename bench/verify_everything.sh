@@ -1,0 +1,196 @@
+#!/bin/bash
+# `weir verify` of everything with everything: each schedule by 1 to 6 ranks, with each of the features below, on threads,
+# on threads with a queue each, in processes and, where it is built and mpirun is there, by MPI. A line for each that was
+# refused, and for each that failed: that differs, came to no end, or was refused for no reason that
+# docs/what-runs-where.md, or a schedule's own rules, give. Takes an hour on two cores.
+#
+#     bench/verify_everything.sh [EVERY [FIRST]]      each EVERY-th combination, from the FIRST-th (1 and 1)
+set -u
+ROOT=$(realpath "$(dirname "$0")/..") build=$(realpath "${WEIR_BUILD:-$ROOT/build/release}")
+export PATH=$build/bin:$PATH WEIR_LIBEXEC=${WEIR_LIBEXEC:-$build/libexec} WEIR_PLUGINS=${WEIR_PLUGINS:-$build/lib}
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 LC_ALL=C.UTF-8
+every=${1:-1} first=${2:-1}
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cd "$folder"
+
+schedules="gpipe 1f1b pipedream vertical pipedream-2bw interleaved looped-bfs zb-h1 zb-h2 interleaved-zb zb-v v-half v-min
+    chimera dualpipe dualpipev hanayo seq1f1b"
+
+# NAME PROFILE MICRO-BATCHES-OF-P-RANKS REPLICAS, then options of weir partition, "/" and options of weir verify.
+# REPLICAS: of the first and the last stage.
+features() {
+    cat <<'ROWS'
+plain       gpt      2*p    1 1
+uneven      gpt      2*p+1  1 1
+few         gpt      1      1 1
+again       gpt      2*p    1 1  --tight
+batch       gpt      2*p    1 1  / --batch 4*p-1
+clip        gpt      2*p    1 1  --optimizer lamb / --clip 0.5
+dropout     dropout  2*p    1 1
+tied        tied     2*p    1 1  --tied together
+apart       tied     2*p    1 1  --tied apart / --clip 0.5
+skips       unet     2*p    1 1
+split       tensor   2*p    1 1  --tensor
+fp16        fp16     2*p    1 1  --optimizer adamw-master / --loss-scale 16777216,2
+host        gpt      2*p    1 1  --host optimizer,activations
+window      gpt      2*p    1 1  --host optimizer --window 2
+zero1       gpt      2*p    1 1  --shard optimizer
+zero3       gpt      2*p    1 1  --shard weights
+replicas    gpt      6*p    2 3
+replicas+   gpt      2*p+1  3 1
+replicas-1  gpt      2*p+1  2 3  --shard optimizer
+replicas-2  gpt      2*p+1  3 1  --shard gradients / --clip 0.5
+replicas-3  gpt      2*p+1  2 3  --shard weights
+replicas-a  gpt      6*p    1 2  --shard weights --window 2
+replicas-h  gpt      6*p    2 1  --shard weights --host optimizer,activations
+replicas-s  tensor   4*p    2 1  --tensor --shard optimizer
+ROWS
+}
+
+# What may be refused, and why: the schedules' own rules of ranks, micro-batches and replicas; and what
+# docs/what-runs-where.md names.
+cat >known <<'SENTENCES'
+ranks must be even
+micro-batches must be
+has one rank for each stage; replicas are for
+stages? at most, too few for
+needs two micro-batches for each rank
+^no plan fits
+^no plan that fits was found
+wait for each other for ever
+updates in different orders
+needs several versions of the weights at hand
+at a flush, which an asynchronous schedule has not
+which is known at a flush only
+is for a schedule that flushes
+which has no flush, step at different times
+SENTENCES
+
+profile() {
+    weir profile "${@:2}" -o $1.json &>said || { cat said; exit 3; }
+}
+profiles() {  # FOLDER TOKENS
+    local model=gpt-nano,width=16,blocks=6,heads=2,sequence=$2,micro_batch=2
+    mkdir $1
+    profile $1/gpt $model
+    profile $1/dropout $model,dropout=0.1
+    profile $1/tied $model,tied
+    profile $1/fp16 $model --device cpu:fp16
+    profile $1/tensor $model --tensor 2
+    profile $1/unet mlp-unet,width=16,blocks=4,sequence=$2,micro_batch=2
+}
+profiles whole 8
+profiles parts 128  # of as many as have something to split
+
+equal=0 refused=0 failed=0 number=0
+row() { printf '%-8s %-15s %s ranks  %-10s  %-9s %s\n' "$@"; }
+
+# What came of a command that ended so, in said: counted, and told.
+count() {  # CODE SCHEDULE RANKS FEATURE PLACE
+    local said code=$1
+    said=$(tr '\r' '\n' <said | grep '^weir: ' | grep -v untrusted | head -n 1)
+    said=${said#weir: }
+    if [ $code = 0 ] && grep -q '^equal' said; then
+        equal=$((equal + 1))
+    elif { [ $code = 1 ] || [ $code = 2 ]; } && ! grep -q '^differ' said && grep -q -E -f known <<<"$said"; then
+        refused=$((refused + 1))
+        row refused $2 $3 $4 $5 "$said"
+    else
+        failed=$((failed + 1))
+        row FAILED $2 $3 $4 $5 "exit $code: ${said:-$(tail -n 1 said)}"
+    fi
+}
+
+partition() {  # MEMORY DEVICES PROFILE SCHEDULE MICRO-BATCHES OPTIONS..
+    weir partition $3.json --cluster "$2 devices, $1, 10GB/s 1us, host 8GiB 25GB/s" --schedule $4 --micro-batches $5 \
+        --budget 200 "${@:6}" -o plan.json &>said
+}
+
+# Nine tenths of what it takes with room for all.
+tight() {
+    partition 1GiB "$@" || return
+    partition $(awk -F'[:,]' '/"peak_bytes"/ && $2 > most { most = $2 } END { print int(most * 0.9) "B" }' plan.json) "$@"
+}
+
+together() {  # PROCESSES COMMAND..
+    local rank code=0 jobs=()
+    rm -f meet said
+    for ((rank = 0; rank < $1; rank++)); do
+        WEIR_RANK=$rank WEIR_RANKS=$1 WEIR_RENDEZVOUS=$PWD/meet timeout -k 5 120 "${@:2}" &>said$rank &
+        jobs+=($!)
+    done
+    for rank in "${!jobs[@]}"; do
+        wait ${jobs[$rank]} || code=$?
+        [ $code = 0 ] || [ -e said ] || mv said$rank said
+    done
+    [ -e said ] || mv said0 said
+    return $code
+}
+
+verify() {  # SCHEDULE RANKS FEATURE PROCESSES KIND OPTIONS..
+    local queues kind=$5 what=(weir verify plan.json --steps 2 "${@:6}")
+    queues=$(printf ",cpu:${kind}queued%.0s" $(seq $4))
+    timeout -k 5 120 "${what[@]}" --device cpu${kind:+:${kind%,}} &>said
+    count $? $1 $2 $3 threads
+    timeout -k 5 120 "${what[@]}" --device ${queues#,} &>said
+    count $? $1 $2 $3 queues
+    together $4 "${what[@]}" --device cpu:${kind}queued
+    count $? $1 $2 $3 processes
+    [ -e "$build/lib/weir-mpi.so" ] && command -v mpirun >/dev/null || return
+    timeout -k 5 120 mpirun -n $4 "${what[@]}" --device cpu:${kind}queued,mpi &>said
+    count $? $1 $2 $3 mpi
+}
+
+# Replicas of p stages, "2,1,3"; of all but the first and last, one.
+replicas_of() {  # STAGES FIRST LAST
+    [ $1 = 1 ] && { echo $2; return; }
+    echo "$2$(for ((s = 2; s < $1; s++)); do printf ,1; done),$3"
+}
+
+# That a schedule has on so many ranks; or if it has none, as many.
+stages_of() {  # SCHEDULE RANKS
+    weir schedule $1 --ranks $2 --micro-batches $((4 * $2)) --format json 2>/dev/null |
+        awk -F'[:,]' -v stages=$2 '/"stages"/ { stages = int($2); exit } END { print stages }'
+}
+
+combination() {  # SCHEDULE RANKS FEATURE PROFILE MICRO-BATCHES FIRST LAST OPTIONS..
+    local schedule=$1 p=$2 feature=$3 profile=whole/$4 devices=$2 stages=$2 processes kind= given is_verify=
+    local search=(partition 1GiB) options=() verifies=()
+    [ $schedule = seq1f1b ] && profile=parts/$4
+    if [ $6 = 1 ] && [ $7 = 1 ]; then
+        stages=$(stages_of $schedule $p)
+    else
+        options=(--replicas $(replicas_of $p $6 $7))
+        devices=$(($(tr , + <<<"${options[1]}")))
+    fi
+    processes=$devices
+    [ $4 = fp16 ] && kind=fp16,
+    for given in "${@:8}"; do
+        case $given in
+        /) is_verify=1 ;;
+        --tight) search=(tight) ;;
+        --tensor)
+            options+=(--variants $(replicas_of $stages 1 1 | sed 's/1/tensor2/g') --ranks $devices)
+            processes=$((2 * devices)) ;;
+        *p*[-+]*) verifies+=($(($given))) ;;
+        *) [ $is_verify ] && verifies+=($given) || options+=($given) ;;
+        esac
+    done
+    "${search[@]}" $processes $profile $schedule $(($5)) "${options[@]}" ||
+        { count $? $schedule $p $feature planning; return; }
+    verify $schedule $p $feature $processes "$kind" "${verifies[@]}"
+}
+
+for schedule in $schedules; do
+    for ranks in 1 2 3 4 5 6; do
+        while read -r feature profile micro_batches head tail options; do
+            number=$((number + 1))
+            [ $(((number + every - first) % every)) = 0 ] || continue
+            p=$ranks
+            combination $schedule $ranks $feature $profile $micro_batches $head $tail $options </dev/null
+        done < <(features)
+    done
+done
+echo "$equal equal, $refused refused, $failed failed"
+[ $failed = 0 ]
