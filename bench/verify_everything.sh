@@ -56,6 +56,7 @@ micro-batches must be
 has one rank for each stage; replicas are for
 stages? at most, too few for
 needs two micro-batches for each rank
+needs an even number of micro-batches, at least two for each rank
 ^no plan fits
 ^no plan that fits was found
 wait for each other for ever

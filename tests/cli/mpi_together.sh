@@ -1,6 +1,6 @@
 # Whatever can be planned runs with messages by MPI, too: bit for bit the sequential run, or the formula, of asynchronous
-# schedules, orders of one's own, parts of sequences, branches, every optimizer, shared states, the host; trained, and
-# gone on with from checkpoints. Between processes of one machine, by each MPI that is here.
+# schedules, orders of one's own, parts of sequences, branches, every optimizer, shared states, the host, a last
+# micro-batch with fewer samples, fp16, layers split over devices; trained, and gone on with from checkpoints. Between processes of one machine, by each MPI that is here.
 case $WEIR_BUILD in *asan* | *tsan*)
     echo '# skip: MPI itself leaks and races in the eyes of the sanitizers'
     exit 77 ;;
@@ -15,6 +15,9 @@ model="gpt-nano,width=16,blocks=3,heads=2,sequence=8,micro_batch=2"
 weir profile "$model" -o gpt.json &>/dev/null
 weir profile "$model,tied" -o tied.json &>/dev/null
 weir profile gpt-nano,width=32,blocks=3,heads=2,sequence=64 -o long.json &>/dev/null
+weir profile "$model" --device cpu:fp16 -o fp16.json &>/dev/null
+weir profile "$model" --tensor 2 -o tensor.json &>/dev/null
+weir profile "$model" --device cpu:fp16 --tensor 2 -o fp16-tensor.json &>/dev/null
 weir profile mlp-unet,width=16,blocks=2,sequence=8,micro_batch=2 -o unet.json &>/dev/null
 seq 20000 >data.txt
 
@@ -41,21 +44,55 @@ done
 for shard in optimizer gradients weights; do
     plan "shared-$shard" 3 gpt 1f1b --micro-batches 6 --replicas 2,1 --shard $shard
 done
+plan shared-ahead 3 gpt 1f1b --micro-batches 6 --replicas 2,1 --shard weights --window 2
 plan shared-3 4 gpt gpipe --micro-batches 4 --replicas 3,1 --shard weights
 plan shared-chimera 2 gpt chimera --micro-batches 4 --shard gradients
 plan host 2 gpt zb-h1 --micro-batches 4 --host optimizer,activations
 plan window 2 gpt 1f1b --micro-batches 4 --host optimizer,activations --window 1
 plan window-replicas 3 gpt 1f1b --micro-batches 4 --replicas 2,1 --host optimizer --window 2
+plan batch 2 tied zb-v --micro-batches 4 --tied apart
+plan batch-replicas 3 gpt 1f1b --micro-batches 4 --replicas 2,1 --shard optimizer
+plan fp16 2 fp16 zb-v --micro-batches 4 --optimizer adamw-master
+plan fp16-replicas 3 fp16 1f1b --micro-batches 4 --replicas 2,1 --shard weights --optimizer adamw-master
+# A process for each member of each rank.
+plan split 4 tensor 1f1b --micro-batches 4 --ranks 2 --variants tensor2,tensor2
+plan split-dualpipe 4 tensor dualpipe --micro-batches 4 --ranks 2 --variants tensor2,tensor2 --shard weights
+plan split-replicas 6 tensor 1f1b --micro-batches 4 --ranks 3 --replicas 2,1 --variants tensor2,tensor2 --shard optimizer
+plan split-one 3 tensor 1f1b --micro-batches 4 --ranks 2 --variants -,tensor2
+plan split-fp16 4 fp16-tensor 1f1b --micro-batches 4 --ranks 2 --variants tensor2,tensor2 --optimizer adamw-master
 
 train() {  # MPIRUN PLAN STEPS OPTIONS..
     $1 -n 2 weir train "$model" --plan $2 --data data.txt --steps $3 --flush-every 2 --device cpu:queued,mpi "${@:4}"
 }
+# By its name: the kind of numbers, and what its runs are told besides.
+named() {  # NAME
+    kind= more=
+    case $1 in *fp16*) kind=fp16, more="--loss-scale 65536,2 --clip 0.5" ;; esac
+    case $1 in batch*) more="--batch 7 --clip 0.5" ;; esac
+}
+# Half-way, and gone on with: as trained by threads in one go.
+resumed() {  # MPIRUN NAME PROCESSES
+    local turn by=(weir train "$model" --plan $2-$3.json --data data.txt --steps 6 --save-every 3 --keep 9)
+    named $2
+    rm -rf whole ended
+    "${by[@]}" $more --device cpu${kind:+:${kind%,}} --checkpoints whole &>err.txt || cat err.txt
+    for turn in 1 2; do
+        rm -rf ended/step-6
+        $1 -n $3 "${by[@]}" $more --device cpu:${kind}queued,mpi --checkpoints ended --resume &>err.txt || cat err.txt
+    done
+    (cd whole/step-6 && sha256sum *.safetensors) >hashes.txt
+    (cd ended/step-6 && sha256sum -c --quiet ../../hashes.txt) && echo "$2: gone on with, as by threads"
+}
 by() {  # MPIRUN
-    local file name ranks
+    local file name ranks kind more
     for file in *-[0-9].json; do
         name=${file%-*} ranks=${file##*-}
-        echo "$name: $($1 -n ${ranks%.json} weir verify $file --steps 2 --device cpu:queued,mpi 2>err.txt |
+        named $name
+        echo "$name: $($1 -n ${ranks%.json} weir verify $file --steps 2 $more --device cpu:${kind}queued,mpi 2>err.txt |
             sed -n '/^equal/,$p' | tr -s '\r\n' ' ' | sed 's, $,,' | grep . || cat err.txt)"
+    done
+    for name in batch-replicas-3 fp16-2 fp16-replicas-3 split-4 split-replicas-6; do
+        resumed $1 ${name%-*} ${name##*-}
     done
     # Half-way, gone on with by the same plan; then by another.
     rm -rf whole ended
