@@ -181,6 +181,16 @@ error_t shared_option(int key, char *argument, struct shared_options *options, s
     return 0;
 }
 
+float option_clip(const char *argument, struct argp_state *state)
+{
+    return option_float(argument, "--clip", 1e30, state);
+}
+
+uint64_t option_batch(const char *argument, struct argp_state *state)
+{
+    return option_count(argument, "--batch", 1, UINT32_MAX, state);
+}
+
 struct loss_scaling option_loss_scale(const char *argument, struct argp_state *state)
 {
     uint32_t numbers[2] = { 0 };

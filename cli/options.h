@@ -117,7 +117,9 @@ size_t option_names(const char *argument, const char *name, char **own, const ch
 size_t option_counts(const char *argument, const char *name, uint64_t least, uint64_t most, uint32_t *counts,
                      size_t room, struct argp_state *state);
 
-// What --loss-scale asks for.
+// What --clip, --batch and --loss-scale ask for.
+float option_clip(const char *argument, struct argp_state *state);
+uint64_t option_batch(const char *argument, struct argp_state *state);
 struct loss_scaling option_loss_scale(const char *argument, struct argp_state *state);
 
 #endif

@@ -124,13 +124,13 @@ static error_t take_option(int key, char *argument, struct given *given, struct 
             argp_error(state, "--rate: %s", wrong.text);
         break;
     case KEY_CLIP:
-        given->clip = option_float(argument, "--clip", 1e30, state);
+        given->clip = option_clip(argument, state);
         break;
     case KEY_FREEZE:
         given->freeze_step = option_count(argument, "--freeze-step", 1, 1000000, state);
         break;
     case KEY_BATCH:
-        given->batch = option_count(argument, "--batch", 1, UINT32_MAX, state);
+        given->batch = option_batch(argument, state);
         break;
     case KEY_LOSS_SCALE:
         given->scaling = option_loss_scale(argument, state);
