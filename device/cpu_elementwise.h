@@ -79,6 +79,7 @@ INLINE uvec random_bits(uvec counter, uint64_t key)
 
 struct dropping {
     uint64_t key;
+    uint32_t first;
     uint32_t least;  // bits below it drop their element
     float factor;
 };
@@ -87,6 +88,7 @@ INLINE struct dropping dropping_of(struct dropout dropout)
 {
     return (struct dropping){
         .key = dropout.key_at ? *(const uint64_t *)dropout.key_at : dropout.key,
+        .first = dropout.first,
         .least = (uint32_t)((double)dropout.probability * 0x1p32),
         .factor = 1.0f / (1.0f - dropout.probability),
     };
@@ -95,7 +97,7 @@ INLINE struct dropping dropping_of(struct dropout dropout)
 // A dropped NaN or infinity becomes 0 like everything else dropped.
 INLINE vec dropped(vec x, size_t index, struct dropping dropping)
 {
-    const uvec bits = random_bits(vec_count_up() + (uint32_t)index, dropping.key);
+    const uvec bits = random_bits(vec_count_up() + dropping.first + (uint32_t)index, dropping.key);
     const ivec stays = (ivec)(bits >= dropping.least);
     return (vec)((ivec)(x * dropping.factor) & stays);
 }

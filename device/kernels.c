@@ -83,7 +83,7 @@ uint64_t dropout_key(uint64_t seed, uint64_t step, uint32_t micro_batch, uint32_
 void kernel_dropout(struct queue *queue, struct values *out, const struct values *in, size_t count,
                     struct dropout dropout)
 {
-    assert(dropout.probability >= 0 && dropout.probability < 1 && count <= UINT32_MAX);
+    assert(dropout.probability >= 0 && dropout.probability < 1 && dropout.first + count <= (size_t)UINT32_MAX);
     LAUNCH(queue, dropout, out, in, count, dropout);
 }
 
@@ -102,7 +102,8 @@ void kernel_add_branch(struct queue *queue, struct values *out, const struct val
                        const struct values *branch, const struct values *bias, size_t rows, size_t columns,
                        struct dropout dropout)
 {
-    assert(dropout.probability >= 0 && dropout.probability < 1 && rows * columns <= UINT32_MAX);
+    assert(dropout.probability >= 0 && dropout.probability < 1
+           && dropout.first + rows * columns <= (size_t)UINT32_MAX);
     LAUNCH(queue, add_branch, out, trunk, branch, bias, rows, columns, dropout);
 }
 

@@ -79,6 +79,7 @@ void kernel_narrow(struct queue *queue, struct values *out, const float *in, siz
 // Those that stay are divided by 1 - probability. At most 2^32 elements.
 struct dropout {
     float probability;  // 0: nothing is dropped
+    uint32_t first;     // the index of the first element here, in the whole that the mask is of
     uint64_t key;
     const void *key_at;  // of a recording: where on the device the key stands; NULL: `key` is it
 };

@@ -47,7 +47,7 @@ EQUAL_IF(cross_entropy, logits, targets, rows, columns, stride, scale, first, wh
 EQUAL_IF(cross_entropy_parts, parts, count, rows, scale, targets)
 EQUAL_IF(clip, norms, norm_count, limit)
 EQUAL_IF(optimizer_span, next, weights, master, gradients, first, second, count)
-EQUAL_IF(dropout, probability)                // but for the key,
+EQUAL_IF(dropout, probability, first)           // but for the key,
 EQUAL_IF(adamw, beta1, beta2, epsilon, frozen)  // what adamw_factors() come of,
 EQUAL_IF(sgd, momentum, decay, is_nesterov)   // and the rate
 EQUAL_IF(factored_span, next, weights, gradients, rows, columns, row, column)

@@ -159,20 +159,21 @@ cudaError_t cuda_fill_normal(const struct cuda_launch *launch, struct values *ou
 struct dropping {
     uint64_t key;
     const uint64_t *key_at;  // NULL: `key` is it
+    uint32_t first;
     uint32_t least;          // bits below it drop their number
     float factor;
 
     // A dropped NaN or infinity becomes 0 like everything else dropped.
     __device__ float of(float x, size_t index) const
     {
-        return random_bits((uint32_t)index, key_at ? *key_at : key) >= least ? __fmul_rn(x, factor) : 0;
+        return random_bits(first + (uint32_t)index, key_at ? *key_at : key) >= least ? __fmul_rn(x, factor) : 0;
     }
 };
 
 static struct dropping dropping_of(struct dropout dropout)
 {
-    return { dropout.key, (const uint64_t *)dropout.key_at, (uint32_t)((double)dropout.probability * 4294967296.0),
-             1.0f / (1.0f - dropout.probability) };
+    return { dropout.key, (const uint64_t *)dropout.key_at, dropout.first,
+             (uint32_t)((double)dropout.probability * 4294967296.0), 1.0f / (1.0f - dropout.probability) };
 }
 
 template <class T>

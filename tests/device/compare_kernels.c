@@ -140,7 +140,7 @@ static void run_relu(struct trial *t)
 static void run_add_branch(struct trial *t)
 {
     struct values *trunk = values(t, count_of(t)), *branch = values(t, count_of(t)), *bias = values(t, t->columns);
-    const struct dropout dropout = { .probability = 0.1f, .key = dropout_key(t->seed, 1, 0, 4) };
+    const struct dropout dropout = { .probability = 0.1f, .first = 7, .key = dropout_key(t->seed, 1, 0, 4) };
     kernel_add_branch(t->queue, output(t, VALUES, count_of(t), "out"), trunk, branch, bias, t->rows, t->columns,
                       dropout);
 }

@@ -206,6 +206,34 @@ static void dropout_drops_its_share_and_scales_the_rest(void **state)
     rig_try_everywhere(check_dropout, 7);
 }
 
+// Element by element what the whole has there, wherever a piece begins.
+static void check_pieces(struct rig *rig, uint64_t trial)
+{
+    const size_t rows = 2 + trial % 9, columns = rig_size(rig, 100), count = rows * columns;
+    const size_t before = 1 + trial % (rows - 1), at = before * columns;
+    struct dropout dropout = { .probability = 0.4f, .key = dropout_key(trial, 2, 3, 4) };
+    const float *in = rig_numbers(rig, count, 2), *trunk = rig_numbers(rig, count, 2);
+    const float *bias = rig_numbers(rig, columns, 1);
+    float *dropped = rig_output(rig, count), *ended = rig_output(rig, count);
+    float *piece = rig_output(rig, count - at), *end = rig_output(rig, count - at);
+    kernel_dropout(rig->queue, rig_values(rig, dropped), rig_values(rig, in), count, dropout);
+    kernel_add_branch(rig->queue, rig_values(rig, ended), rig_values(rig, trunk), rig_values(rig, in),
+                      rig_values(rig, bias), rows, columns, dropout);
+    dropout.first = (uint32_t)at;
+    kernel_dropout(rig->queue, rig_values(rig, piece), rig_values(rig, in + at), count - at, dropout);
+    kernel_add_branch(rig->queue, rig_values(rig, end), rig_values(rig, trunk + at), rig_values(rig, in + at),
+                      rig_values(rig, bias), rows - before, columns, dropout);
+    rig_settle(rig);
+    for (size_t i = 0; i < count - at; i++)
+        assert_true(piece[i] == dropped[at + i] && end[i] == ended[at + i]);
+}
+
+static void a_piece_is_dropped_as_in_the_whole(void **state)
+{
+    (void)state;
+    rig_try_everywhere(check_pieces, test_trials(40, 400));
+}
+
 static struct dropout half_dropped(uint64_t key)
 {
     return (struct dropout){ .probability = 0.5f, .key = key };
@@ -315,6 +343,7 @@ int main(void)
         cmocka_unit_test(relu_passes_what_is_positive_or_not_a_number),
         cmocka_unit_test(a_branch_ends_in_bias_dropout_and_residual),
         cmocka_unit_test(dropout_drops_its_share_and_scales_the_rest),
+        cmocka_unit_test(a_piece_is_dropped_as_in_the_whole),
         cmocka_unit_test(each_of_seed_step_micro_batch_and_layer_gives_another_mask),
         cmocka_unit_test(a_mask_is_the_same_on_every_instruction_set),
         cmocka_unit_test(normal_numbers_have_their_mean_and_deviation),

@@ -137,6 +137,7 @@ static void check_dropout(struct cuda_rig *rig, uint64_t trial)
 {
     const size_t rows = some_size(rig, 20), columns = 1 + some_size(rig, 150), count = rows * columns;
     const struct dropout dropout = { .probability = trial % 4 ? 0.1f * (float)(trial % 4) : 0,
+                                     .first = trial % 3 ? (uint32_t)random_below(&rig->seed, 1000) : 0,
                                      .key = random_next(&rig->seed) };
     struct values *in = some_values(rig, count, 2), *trunk = some_values(rig, count, 2);
     const struct values *bias = some_values(rig, columns, 2);
