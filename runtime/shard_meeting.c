@@ -212,18 +212,42 @@ static bool agrees(struct shard_meeting *meeting, const struct attendance *at)
 
 // --- what they meet for ------------------------------------------------------------------
 
+// Of what a member has brought, the share that another one sees to.
+static struct shard_numbers share_of(const struct shard_meeting *meeting, const struct attendance *at, uint32_t from,
+                                     uint32_t member)
+{
+    const struct shard_numbers has = meeting->places[at->place].guests[from].has;
+    const size_t even = has.count / at->members;
+    size_t first = member * even, end = first + even;
+    if (has.meet == MEET_ALL_REDUCE) {
+        first = share_begin(has.count, member, at->members);
+        end = share_begin(has.count, member + 1, at->members);
+    }
+    return shard_numbers_behind(has, meeting->device, first, end - first);
+}
+
+static void copy_share(const struct shard_meeting *meeting, struct queue *queue, struct shard_numbers to,
+                       struct shard_numbers from)
+{
+    queue_copy(queue, to.at, from.at, from.count * shard_number_bytes(&from, meeting->device));
+}
+
 static void add_share(const struct shard_meeting *meeting, const struct attendance *at, struct queue *queue)
 {
-    const struct guest *guests = meeting->places[at->place].guests;
-    const struct device *device = meeting->device;
-    const size_t first = share_begin(guests[0].has.count, at->member, at->members);
-    const size_t count = share_begin(guests[0].has.count, at->member + 1, at->members) - first;
-    const struct shard_numbers sum = shard_numbers_behind(guests[0].has, device, first, count);
+    const struct shard_numbers sum = share_of(meeting, at, 0, at->member);
     for (uint32_t m = 1; m < at->members; m++)
-        shard_numbers_add(queue, sum, shard_numbers_behind(guests[m].has, device, first, count).at);
+        shard_numbers_add(queue, sum, share_of(meeting, at, m, at->member).at);
     for (uint32_t m = 1; m < at->members; m++)
-        queue_copy(queue, shard_numbers_behind(guests[m].has, device, first, count).at, sum.at,
-                   count * shard_number_bytes(&sum, device));
+        if (sum.meet == MEET_ALL_REDUCE || m == at->member)
+            copy_share(meeting, queue, share_of(meeting, at, m, at->member), sum);
+}
+
+static void spread_share(const struct shard_meeting *meeting, const struct attendance *at, struct queue *queue)
+{
+    for (uint32_t m = 0; m < at->members; m++)
+        if (m != at->member)
+            copy_share(meeting, queue, share_of(meeting, at, m, at->member),
+                       share_of(meeting, at, at->member, at->member));
 }
 
 static void take_first(const struct shard_meeting *meeting, const struct attendance *at, struct queue *queue)
@@ -275,28 +299,28 @@ static void attend(struct shard_meeting *meeting, const struct attendance *at, s
         queue_fail(queue, error.text);
 }
 
-static void sum_by_wire(struct shard_meeting *meeting, struct queue *queue, const struct shard_numbers *part)
+static void meet_by_wire(struct shard_meeting *meeting, struct queue *queue, const struct shard_numbers *part)
 {
     struct error error = { 0 };
-    if (shard_meeting_is_well(meeting, &error) && shard_wire_sum(meeting->wire, queue, part, &error))
+    if (shard_meeting_is_well(meeting, &error) && shard_wire_meet(meeting->wire, queue, part, &error))
         return;
     fail_for(meeting, &error);
     queue_fail(queue, error.text);
 }
 
-void shard_meeting_sum_here(struct shard_meeting *meeting, const struct attendance *at, struct queue *queue,
-                            const struct shard_numbers *part)
+void shard_meeting_meet_here(struct shard_meeting *meeting, const struct attendance *at, struct queue *queue,
+                             const struct shard_numbers *part)
 {
-    attend(meeting, at, queue, part, add_share);
+    attend(meeting, at, queue, part, part->meet == MEET_ALL_GATHER ? spread_share : add_share);
 }
 
-void shard_meeting_sum(struct shard_meeting *meeting, const struct attendance *at, struct queue *queue,
-                       const struct shard_numbers *part)
+void shard_meeting_meet(struct shard_meeting *meeting, const struct attendance *at, struct queue *queue,
+                        const struct shard_numbers *part)
 {
     if (meeting->wire)
-        sum_by_wire(meeting, queue, part);
+        meet_by_wire(meeting, queue, part);
     else
-        shard_meeting_sum_here(meeting, at, queue, part);
+        shard_meeting_meet_here(meeting, at, queue, part);
 }
 
 void shard_meeting_hand_over(struct shard_meeting *meeting, const struct attendance *at, struct queue *queue,

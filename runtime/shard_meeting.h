@@ -6,7 +6,8 @@
 //     host of member 1    part 1 there -+- all are here -+- second share added and copied -+- all are given -+- go on
 //
 // Each adds one share of the elements of all parts, ((part 0 + part 1) + part 2) + .., and copies it to the others: no
-// memory beside the parts is needed, and no two touch the same element. Hosts meet when they give the work, not when it
+// memory beside the parts is needed, and no two touch the same element. Where the sum is scattered it copies its share to
+// its own alone; where shares are gathered it adds nothing. Hosts meet when they give the work, not when it
 // is done; queues wait for each other by events.
 //
 // All members come to a place in the same order, since they run the same schedule. When one fails the others are told,
@@ -35,11 +36,11 @@ struct attendance {
 };
 
 // What fails, fails the queue.
-void shard_meeting_sum(struct shard_meeting *meeting, const struct attendance *at, struct queue *queue,
-                       const struct shard_numbers *part);
+void shard_meeting_meet(struct shard_meeting *meeting, const struct attendance *at, struct queue *queue,
+                        const struct shard_numbers *part);
 // Of those on this device, whether or not there is a wire.
-void shard_meeting_sum_here(struct shard_meeting *meeting, const struct attendance *at, struct queue *queue,
-                            const struct shard_numbers *part);
+void shard_meeting_meet_here(struct shard_meeting *meeting, const struct attendance *at, struct queue *queue,
+                             const struct shard_numbers *part);
 
 // Member 0's data become those of all.
 void shard_meeting_hand_over(struct shard_meeting *meeting, const struct attendance *at, struct queue *queue,

@@ -66,12 +66,27 @@ static bool await_ready(const struct shard_wire *wire, struct error *error)
 
 // --- adding --------------------------------------------------------------------------------
 
-// Of numbers that are added up at a time, a member's share.
-static struct shard_numbers share_of(const struct shard_wire *wire, const struct shard_numbers *piece, uint32_t member)
+// What goes over the wire at a time: so many of the numbers, which members have shares of; or, where shares are those of
+// all numbers, so many of each share.
+struct piece {
+    const struct shard_numbers *all;
+    size_t first, count;
+};
+
+static bool has_shares_of_all(const struct shard_numbers *part)
 {
+    return part->meet != MEET_ALL_REDUCE;
+}
+
+static struct shard_numbers share_of(const struct shard_wire *wire, const struct piece *piece, uint32_t member)
+{
+    const struct device *device = wire->settings.device;
+    if (has_shares_of_all(piece->all))
+        return shard_numbers_behind(*piece->all, device, piece->all->count / wire->members * member + piece->first,
+                                    piece->count);
     const size_t first = share_begin(piece->count, member, wire->members);
     const size_t end = share_begin(piece->count, member + 1, wire->members);
-    return shard_numbers_behind(*piece, wire->settings.device, first, end - first);
+    return shard_numbers_behind(*piece->all, device, piece->first + first, end - first);
 }
 
 // What a member has sent; nothing is of this one.
@@ -82,9 +97,10 @@ static void *room_of(const struct shard_wire *wire, uint32_t member)
 }
 
 // So many numbers at most have shares that fit in the room, with those of the last share that are no multiple.
-static size_t most_of_piece(const struct shard_wire *wire, size_t number_bytes)
+static size_t most_of_piece(const struct shard_wire *wire, const struct shard_numbers *part)
 {
-    return (wire->row_bytes / number_bytes / SHARE_MULTIPLE - 1) * SHARE_MULTIPLE * wire->members;
+    const size_t row = wire->row_bytes / shard_number_bytes(part, wire->settings.device);
+    return has_shares_of_all(part) ? row : (row / SHARE_MULTIPLE - 1) * SHARE_MULTIPLE * wire->members;
 }
 
 static void add_end(struct shard_wire *wire, size_t *used, bool is_send, uint32_t peer, void *data, uint64_t bytes)
@@ -94,10 +110,10 @@ static void add_end(struct shard_wire *wire, size_t *used, bool is_send, uint32_
 }
 
 // Shares out, or sums back.
-static bool exchange(struct shard_wire *wire, struct queue *queue, const struct shard_numbers *piece, bool is_back,
+static bool exchange(struct shard_wire *wire, struct queue *queue, const struct piece *piece, bool is_back,
                      struct error *error)
 {
-    const size_t size = shard_number_bytes(piece, wire->settings.device);
+    const size_t size = shard_number_bytes(piece->all, wire->settings.device);
     const struct shard_numbers own = share_of(wire, piece, wire->member);
     size_t used = 0;
     for (uint32_t member = 0; member < wire->members; member++) {
@@ -112,7 +128,7 @@ static bool exchange(struct shard_wire *wire, struct queue *queue, const struct 
     return await_ready(wire, error);
 }
 
-static void add_share(struct shard_wire *wire, struct queue *queue, const struct shard_numbers *piece)
+static void add_share(struct shard_wire *wire, struct queue *queue, const struct piece *piece)
 {
     const struct shard_numbers own = share_of(wire, piece, wire->member);
     struct shard_numbers sum = own;
@@ -124,19 +140,19 @@ static void add_share(struct shard_wire *wire, struct queue *queue, const struct
         queue_copy(queue, own.at, sum.at, own.count * shard_number_bytes(&own, wire->settings.device));
 }
 
-bool shard_wire_sum(struct shard_wire *wire, struct queue *queue, const struct shard_numbers *part,
-                    struct error *error)
+bool shard_wire_meet(struct shard_wire *wire, struct queue *queue, const struct shard_numbers *part,
+                     struct error *error)
 {
-    const size_t most = most_of_piece(wire, shard_number_bytes(part, wire->settings.device));
+    const size_t most = most_of_piece(wire, part);
+    const size_t count = has_shares_of_all(part) ? part->count / wire->members : part->count;
     bool good = group_is_well(wire, error);
-    for (size_t first = 0; good && first < part->count; first += most) {
-        const struct shard_numbers piece
-            = shard_numbers_behind(*part, wire->settings.device, first,
-                                   part->count - first < most ? part->count - first : most);
-        good = exchange(wire, queue, &piece, false, error);
-        if (good)
+    for (size_t first = 0; good && first < count; first += most) {
+        const struct piece piece = { part, first, count - first < most ? count - first : most };
+        const bool adds = part->meet != MEET_ALL_GATHER;
+        good = !adds || exchange(wire, queue, &piece, false, error);
+        if (good && adds)
             add_share(wire, queue, &piece);
-        good = good && exchange(wire, queue, &piece, true, error);
+        good = good && (part->meet == MEET_REDUCE_SCATTER || exchange(wire, queue, &piece, true, error));
     }
     return good;
 }

@@ -4,6 +4,8 @@
 //     add        ((part 0 + part 1) + part 2) + .., of the own share, as one loop over all parts would
 //     sums       each member sends its share, added up, to every other one
 //
+// The first two alone scatter the sum over the members; the last alone gathers what they have a share each of.
+//
 // Long parts go in pieces, since the room for what others send is small. All is issued on the queue that computes: the
 // host waits for the communicator to take it, not for the sum. One thread at a time.
 #ifndef RUNTIME_SHARD_WIRE_H
@@ -19,11 +21,16 @@ static inline size_t share_begin(size_t count, uint32_t share, uint32_t shares)
     return share == shares ? count : count / SHARE_MULTIPLE * share / shares * SHARE_MULTIPLE;
 }
 
-// What a member brings to a sum: numbers of the device's precision, or floats whatever that is.
+// What members meet for: the sum of what they bring; the sum, of which each gets its share only, in its place; or what
+// each has a share of, in its place, on all. Shares of these two are equal.
+enum shard_meet { MEET_ALL_REDUCE, MEET_REDUCE_SCATTER, MEET_ALL_GATHER };
+
+// What a member brings: numbers of the device's precision, or floats whatever that is.
 struct shard_numbers {
     void *at;
     size_t count;
     bool are_floats;
+    enum shard_meet meet;
 };
 
 static inline size_t shard_number_bytes(const struct shard_numbers *numbers, const struct device *device)
@@ -35,7 +42,8 @@ static inline size_t shard_number_bytes(const struct shard_numbers *numbers, con
 static inline struct shard_numbers shard_numbers_behind(struct shard_numbers all, const struct device *device,
                                                         size_t first, size_t count)
 {
-    return (struct shard_numbers){ (char *)all.at + first * shard_number_bytes(&all, device), count, all.are_floats };
+    return (struct shard_numbers){ (char *)all.at + first * shard_number_bytes(&all, device), count, all.are_floats,
+                                   all.meet };
 }
 
 // sum += other.
@@ -61,10 +69,10 @@ struct shard_wire_settings {
 bool shard_wire_create(struct shard_wire **wire, const struct shard_wire_settings *settings, struct error *error);
 void shard_wire_free(struct shard_wire *wire);
 
-bool shard_wire_sum(struct shard_wire *wire, struct queue *queue, const struct shard_numbers *part,
-                    struct error *error);
+bool shard_wire_meet(struct shard_wire *wire, struct queue *queue, const struct shard_numbers *part,
+                     struct error *error);
 
-// Ends what is under way, by the thread that sums: there are no sums any more.
+// Ends what is under way, by the thread that meets: there are no sums any more.
 void shard_wire_abort(struct shard_wire *wire);
 
 // Which member of its group this place has.

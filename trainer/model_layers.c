@@ -124,8 +124,8 @@ static size_t copies_of(const struct batch_settings *settings)
 static void add_up(void *self, struct queue *queue, const struct shard_part *part)
 {
     const struct summing *summing = self;
-    const struct shard_numbers numbers = { part->numbers, part->count, part->are_floats };
-    shard_meeting_sum(summing->meeting, &summing->at, queue, &numbers);
+    const struct shard_numbers numbers = { part->numbers, part->count, part->are_floats, MEET_ALL_REDUCE };
+    shard_meeting_meet(summing->meeting, &summing->at, queue, &numbers);
 }
 
 // A shard whose group has failed ends here, not where its queue is waited for.

@@ -240,7 +240,7 @@ static void add_norms(void *self, uint32_t rank, uint32_t member, struct queue *
 {
     const struct split_layers *layers = self;
     const struct seats *seats = &layers->seats;
-    const struct shard_numbers all = { norms, count, true };
+    const struct shard_numbers all = { norms, count, true, MEET_ALL_REDUCE };
     const uint32_t group = seats->group ? seats_group(seats, rank) : 1;
     struct attendance at = { layers->first_norm_place + rank, layers->members, member };
     if (seats->group) {
@@ -248,9 +248,9 @@ static void add_norms(void *self, uint32_t rank, uint32_t member, struct queue *
         at.member = seats_row(seats, rank, member);
     }
     if (at.members > 1 && (member == 0 || member >= group || !seats->group))
-        shard_meeting_sum_here(layers->meeting, &at, queue, &all);
+        shard_meeting_meet_here(layers->meeting, &at, queue, &all);
     if (group > 1 && member < group)
-        shard_meeting_sum(layers->meeting, &at, queue, &all);
+        shard_meeting_meet(layers->meeting, &at, queue, &all);
 }
 
 bool split_layers_settle(struct split_layers *layers, struct session_settings *settings, struct error *error)

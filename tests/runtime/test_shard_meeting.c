@@ -13,11 +13,18 @@ static struct row {
     const char *name, *device;
     uint32_t members;
     size_t count;
+    enum shard_meet meet;
 } rows[] = {
-    { "two on the cpu", "cpu", 2, 1000 },
-    { "three, and fewer numbers than shares have at least", "cpu", 3, 7 },
-    { "five on queues that run ahead", "cpu:queued", 5, 4099 },
-    { "three of bfloat16", "cpu:bf16", 3, 777 },
+    { "two on the cpu", "cpu", 2, 1000, MEET_ALL_REDUCE },
+    { "three, and fewer numbers than shares have at least", "cpu", 3, 7, MEET_ALL_REDUCE },
+    { "five on queues that run ahead", "cpu:queued", 5, 4099, MEET_ALL_REDUCE },
+    { "three of bfloat16", "cpu:bf16", 3, 777, MEET_ALL_REDUCE },
+    { "two, scattered", "cpu", 2, 1000, MEET_REDUCE_SCATTER },
+    { "five on queues that run ahead, scattered", "cpu:queued", 5, 4095, MEET_REDUCE_SCATTER },
+    { "three of bfloat16, scattered", "cpu:bf16", 3, 9, MEET_REDUCE_SCATTER },
+    { "two, gathered", "cpu", 2, 1000, MEET_ALL_GATHER },
+    { "five on queues that run ahead, gathered", "cpu:queued", 5, 4095, MEET_ALL_GATHER },
+    { "three of bfloat16, gathered", "cpu:bf16", 3, 9, MEET_ALL_GATHER },
 };
 
 // A member: a thread with a queue, whose part is another each turn.
@@ -27,6 +34,7 @@ struct member {
     struct values *part;
     uint32_t number, members;
     size_t count;
+    enum shard_meet meet;
     unsigned char *sums[TURNS];  // what it was given
     pthread_t thread;
     struct error error;
@@ -39,8 +47,8 @@ static void *add_up(void *argument)
     for (uint32_t turn = 0; turn < TURNS; turn++) {
         kernel_fill_normal(member->queue, member->part, 1, member->number * TURNS + turn, 0, member->count);
         const struct attendance at = { turn % PLACES, member->members, member->number };
-        const struct shard_numbers part = { member->part, member->count, false };
-        shard_meeting_sum(member->meeting, &at, member->queue, &part);
+        const struct shard_numbers part = { member->part, member->count, false, member->meet };
+        shard_meeting_meet(member->meeting, &at, member->queue, &part);
         queue_download(member->queue, member->sums[turn], member->part, bytes);
     }
     queue_wait(member->queue, &member->error);
@@ -53,7 +61,7 @@ static void open_members(struct member *members, const struct row *row, struct d
     struct error error = { 0 };
     for (uint32_t m = 0; m < row->members; m++) {
         members[m] = (struct member){ .meeting = meeting, .number = m, .members = row->members,
-                                      .count = row->count };
+                                      .count = row->count, .meet = row->meet };
         members[m].queue = queue_create(device, &error);
         members[m].part = device_allocate(device, row->count * sizeof(float), &error);
         assert_good(members[m].queue && members[m].part, error);
@@ -100,7 +108,24 @@ static void slow_sum(struct device *device, const struct row *row, uint32_t turn
     device_release(device, part);
 }
 
-static void all_get_the_sum_in_the_order_of_members(void **state)
+// Share by share what its member brings.
+static void slow_gather(struct device *device, const struct row *row, uint32_t turn, unsigned char *all)
+{
+    struct error error = { 0 };
+    struct queue *queue = queue_create(device, &error);
+    struct values *part = device_allocate(device, row->count * sizeof(float), &error);
+    assert_good(queue && part, error);
+    const size_t bytes = row->count / row->members * precision_bytes(device_precision(device));
+    for (uint32_t m = 0; m < row->members; m++) {
+        kernel_fill_normal(queue, part, 1, m * TURNS + turn, 0, row->count);
+        queue_download(queue, all + m * bytes, (char *)part + m * bytes, bytes);
+        assert_good(queue_wait(queue, &error), error);
+    }
+    queue_free(queue);
+    device_release(device, part);
+}
+
+static void all_get_what_they_meet_for(void **state)
 {
     const struct row *row = *state;
     struct error error = { 0 };
@@ -115,9 +140,13 @@ static void all_get_the_sum_in_the_order_of_members(void **state)
     unsigned char *sum = calloc(row->count, sizeof(float));
     assert_non_null(sum);
     for (uint32_t turn = 0; turn < TURNS; turn++) {
-        slow_sum(device, row, turn, sum);
-        for (uint32_t m = 0; m < row->members; m++)
-            assert_memory_equal(members[m].sums[turn], sum, row->count * precision_bytes(device_precision(device)));
+        const size_t bytes = row->count * precision_bytes(device_precision(device));
+        (row->meet == MEET_ALL_GATHER ? slow_gather : slow_sum)(device, row, turn, sum);
+        for (uint32_t m = 0; m < row->members; m++) {
+            const bool has_share = row->meet == MEET_REDUCE_SCATTER;
+            const size_t own = has_share ? bytes / row->members : bytes, at = has_share ? m * own : 0;
+            assert_memory_equal(members[m].sums[turn] + at, sum + at, own);
+        }
     }
     free(sum);
     close_members(members, row->members, device);
@@ -188,10 +217,16 @@ static void parts_of_unlike_size_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST_ROW(all_get_the_sum_in_the_order_of_members, &rows[0]),
-        TEST_ROW(all_get_the_sum_in_the_order_of_members, &rows[1]),
-        TEST_ROW(all_get_the_sum_in_the_order_of_members, &rows[2]),
-        TEST_ROW(all_get_the_sum_in_the_order_of_members, &rows[3]),
+        TEST_ROW(all_get_what_they_meet_for, &rows[0]),
+        TEST_ROW(all_get_what_they_meet_for, &rows[1]),
+        TEST_ROW(all_get_what_they_meet_for, &rows[2]),
+        TEST_ROW(all_get_what_they_meet_for, &rows[3]),
+        TEST_ROW(all_get_what_they_meet_for, &rows[4]),
+        TEST_ROW(all_get_what_they_meet_for, &rows[5]),
+        TEST_ROW(all_get_what_they_meet_for, &rows[6]),
+        TEST_ROW(all_get_what_they_meet_for, &rows[7]),
+        TEST_ROW(all_get_what_they_meet_for, &rows[8]),
+        TEST_ROW(all_get_what_they_meet_for, &rows[9]),
         cmocka_unit_test(who_waits_for_one_that_fails_is_told),
         cmocka_unit_test(nobody_waits_past_the_deadline),
         cmocka_unit_test(parts_of_unlike_size_are_refused),

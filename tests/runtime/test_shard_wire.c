@@ -15,12 +15,19 @@ static struct row {
     uint32_t first[4];  // places of three ranks, and one behind
     size_t count;
     uint64_t room_bytes;
+    enum shard_meet meet;
 } rows[] = {
-    { "two and three, in one piece", "cpu:queued", { 0, 2, 5, 5 }, 4099, 0 },
-    { "five, in many pieces", "cpu:queued", { 0, 5, 5, 5 }, 4099, 4 * 64 * sizeof(float) },
-    { "four, in a piece and a bit", "cpu:queued", { 0, 4, 4, 4 }, 4 * 128 + 63, 3 * 128 * sizeof(float) },
-    { "fewer numbers than shares have at least", "cpu:queued", { 0, 1, 4, 4 }, 7, 0 },
-    { "three of bfloat16", "cpu:queued,bf16", { 0, 3, 3, 3 }, 777, 1000 },
+    { "two and three, in one piece", "cpu:queued", { 0, 2, 5, 5 }, 4099, 0, MEET_ALL_REDUCE },
+    { "five, in many pieces", "cpu:queued", { 0, 5, 5, 5 }, 4099, 4 * 64 * sizeof(float), MEET_ALL_REDUCE },
+    { "four, in a piece and a bit", "cpu:queued", { 0, 4, 4, 4 }, 4 * 128 + 63, 3 * 128 * sizeof(float), MEET_ALL_REDUCE },
+    { "fewer numbers than shares have at least", "cpu:queued", { 0, 1, 4, 4 }, 7, 0, MEET_ALL_REDUCE },
+    { "three of bfloat16", "cpu:queued,bf16", { 0, 3, 3, 3 }, 777, 1000, MEET_ALL_REDUCE },
+    { "two and three, scattered in one piece", "cpu:queued", { 0, 2, 5, 5 }, 4098, 0, MEET_REDUCE_SCATTER },
+    { "five, scattered in many pieces", "cpu:queued", { 0, 5, 5, 5 }, 4095, 4 * 64 * sizeof(float), MEET_REDUCE_SCATTER },
+    { "three of bfloat16, scattered", "cpu:queued,bf16", { 0, 3, 3, 3 }, 777, 1000, MEET_REDUCE_SCATTER },
+    { "two and three, gathered in one piece", "cpu:queued", { 0, 2, 5, 5 }, 4098, 0, MEET_ALL_GATHER },
+    { "five, gathered in many pieces", "cpu:queued", { 0, 5, 5, 5 }, 4095, 4 * 64 * sizeof(float), MEET_ALL_GATHER },
+    { "three of bfloat16, gathered", "cpu:queued,bf16", { 0, 3, 3, 3 }, 777, 1000, MEET_ALL_GATHER },
 };
 
 // A place: a thread with a device, whose part is another each turn.
@@ -53,7 +60,8 @@ static bool add_turns(struct place *place, struct device *device, struct shard_w
     bool good = true;
     for (uint32_t turn = 0; good && turn < TURNS; turn++) {
         kernel_fill_normal(queue, part, 1, key_of(place->group.rank, turn), 0, count);
-        good = !wire || shard_wire_sum(wire, queue, &(struct shard_numbers){ part, count, false }, &place->error);
+        const struct shard_numbers own = { part, count, false, place->row->meet };
+        good = !wire || shard_wire_meet(wire, queue, &own, &place->error);
         queue_download(queue, place->sums[turn], part, count * precision_bytes(device_precision(device)));
     }
     return good && queue_wait(queue, &place->error);
@@ -103,7 +111,38 @@ static void slow_sum(const struct row *row, uint32_t rank, uint32_t turn, unsign
     device_close(device);
 }
 
-static void all_get_the_sum_in_the_order_of_members(void **state)
+// Share by share what its member brings.
+static void slow_gather(const struct row *row, uint32_t rank, uint32_t turn, unsigned char *all)
+{
+    struct error error = { 0 };
+    struct device *device = device_open(row->device, &error);
+    assert_good(device, error);
+    struct queue *queue = queue_create(device, &error);
+    struct values *part = device_allocate(device, row->count * sizeof(float), &error);
+    assert_good(queue && part, error);
+    const uint32_t members = row->first[rank + 1] - row->first[rank];
+    const size_t bytes = row->count / members * precision_bytes(device_precision(device));
+    for (uint32_t m = 0; m < members; m++) {
+        kernel_fill_normal(queue, part, 1, key_of(row->first[rank] + m, turn), 0, row->count);
+        queue_download(queue, all + m * bytes, (char *)part + m * bytes, bytes);
+        assert_good(queue_wait(queue, &error), error);
+    }
+    queue_free(queue);
+    device_release(device, part);
+    device_close(device);
+}
+
+static void expect(const struct place *place, uint32_t turn, unsigned char *all, size_t bytes)
+{
+    const struct seats *seats = &place->seats;
+    const bool has_share = place->row->meet == MEET_REDUCE_SCATTER;
+    const size_t own = has_share ? bytes / seats_group(seats, seats->rank) : bytes;
+    const size_t at = has_share ? own * (place->group.rank - seats->first[seats->rank]) : 0;
+    (place->row->meet == MEET_ALL_GATHER ? slow_gather : slow_sum)(place->row, seats->rank, turn, all);
+    assert_memory_equal(place->sums[turn] + at, all + at, own);
+}
+
+static void all_get_what_they_meet_for(void **state)
 {
     const struct row *row = *state;
     const uint32_t count = row->first[3];
@@ -126,8 +165,7 @@ static void all_get_the_sum_in_the_order_of_members(void **state)
     for (uint32_t i = 0; i < count; i++)
         for (uint32_t turn = 0; turn < TURNS; turn++) {
             assert_good(places[i].error.kind == ERROR_NONE, places[i].error);
-            slow_sum(row, places[i].seats.rank, turn, sum);
-            assert_memory_equal(places[i].sums[turn], sum, row->count * size);
+            expect(&places[i], turn, sum, row->count * size);
             free(places[i].sums[turn]);
         }
     free(sum);
@@ -172,11 +210,17 @@ static void nobody_waits_past_the_deadline(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST_ROW(all_get_the_sum_in_the_order_of_members, &rows[0]),
-        TEST_ROW(all_get_the_sum_in_the_order_of_members, &rows[1]),
-        TEST_ROW(all_get_the_sum_in_the_order_of_members, &rows[2]),
-        TEST_ROW(all_get_the_sum_in_the_order_of_members, &rows[3]),
-        TEST_ROW(all_get_the_sum_in_the_order_of_members, &rows[4]),
+        TEST_ROW(all_get_what_they_meet_for, &rows[0]),
+        TEST_ROW(all_get_what_they_meet_for, &rows[1]),
+        TEST_ROW(all_get_what_they_meet_for, &rows[2]),
+        TEST_ROW(all_get_what_they_meet_for, &rows[3]),
+        TEST_ROW(all_get_what_they_meet_for, &rows[4]),
+        TEST_ROW(all_get_what_they_meet_for, &rows[5]),
+        TEST_ROW(all_get_what_they_meet_for, &rows[6]),
+        TEST_ROW(all_get_what_they_meet_for, &rows[7]),
+        TEST_ROW(all_get_what_they_meet_for, &rows[8]),
+        TEST_ROW(all_get_what_they_meet_for, &rows[9]),
+        TEST_ROW(all_get_what_they_meet_for, &rows[10]),
         cmocka_unit_test(nobody_waits_past_the_deadline),
     };
     return cmocka_run_group_tests_name("shard_wire", tests, NULL, NULL);
