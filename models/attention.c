@@ -5,7 +5,8 @@
 // Kept are QKV and the result of attention, but neither the probabilities (made
 // again from the log of their sums) nor the normed input (from mean and rstd).
 //
-// A shard has some of the heads: their columns of Q, of K and of V, and their rows of OUT.
+// A shard has some of the heads: their columns of Q, of K and of V, and their rows of OUT. One that shares rows has norm
+// and residual of its own rows alone: what goes into a product is gathered, and what comes out of one scattered.
 //
 // Where sequences come in parts, QKV is carried from part to part, and so is its gradient:
 // backward, a part adds to those of the keys and values that it has seen, and takes its own
@@ -65,8 +66,8 @@ static struct attention_saved attention_saved(const struct layer *layer, struct 
 {
     const size_t rows = layer_rows(layer), inner = layer_share(layer, layer->shape.out);
     struct attention_saved saved;
-    saved.mean = walk_floats(walk, rows);
-    saved.rstd = walk_floats(walk, rows);
+    saved.mean = walk_floats(walk, layer_own_rows(layer));
+    saved.rstd = walk_floats(walk, layer_own_rows(layer));
     saved.qkv = layer_is_part(layer) ? NULL : walk_values(walk, layer, rows * 3 * inner);
     saved.mixed = walk_values(walk, layer, rows * inner);
     saved.log_sums = walk_floats(walk, rows * layer_share(layer, layer->shape.heads));
@@ -81,8 +82,8 @@ static struct attention_saved saved_of(const struct layer *layer, const struct l
     return saved;
 }
 
-// A part's rows of a sequence, in what is carried of all.
-static struct values *own_rows(const struct layer *layer, const void *carried, size_t sequence)
+// A part's positions of a sequence, in what is carried of all.
+static struct values *own_positions(const struct layer *layer, const void *carried, size_t sequence)
 {
     const size_t row = sequence * layer->shape.whole + layer->shape.first;
     return values_at(carried, layer->shape.precision, row * 3 * layer_share(layer, layer->shape.out));
@@ -100,7 +101,7 @@ static void project_in(const struct layer *layer, const struct layer_pass *pass,
         return;
     }
     for (size_t i = 0; i < layer->shape.batch; i++)
-        project(pass->queue, own_rows(layer, pass->carried, i),
+        project(pass->queue, own_positions(layer, pass->carried, i),
                 values_at(normed, layer->shape.precision, i * rows * width), weights.at[QKV], weights.at[QKV_BIAS], rows,
                 width, 3 * inner);
 }
@@ -115,46 +116,69 @@ static void attend_back(const struct layer *layer, const struct layer_pass *pass
     kernel_attention_backward(pass->queue, &attention, all, mixed_gradient, saved->mixed, saved->log_sums, saved->qkv,
                               mixing);
     for (size_t i = 0; layer_is_part(layer) && i < layer->shape.batch; i++)
-        queue_copy(pass->queue, values_at(qkv_gradient, layer->shape.precision, i * numbers), own_rows(layer, all, i),
+        queue_copy(pass->queue, values_at(qkv_gradient, layer->shape.precision, i * numbers), own_positions(layer, all, i),
                    numbers * precision_bytes(layer->shape.precision));
 }
 
-// For W: of the two products in and out of attention, their inputs and gradients.
+// For W: of the two products in and out of attention, their inputs and gradients. Shards that share rows have gathered
+// the gradient of the second's output.
 struct attention_held {
     float *mean, *rstd;
-    struct values *mixed, *qkv_gradient, *normed_gradient;
+    struct values *mixed, *qkv_gradient, *normed_gradient, *gathered;
 };
 
 static struct attention_held attention_held(const struct layer *layer, struct walk *walk)
 {
     const size_t rows = layer_rows(layer), width = layer->shape.out, inner = layer_share(layer, width);
+    const size_t own = layer_own_rows(layer);
     struct attention_held held;
-    held.mean = walk_floats(walk, rows);
-    held.rstd = walk_floats(walk, rows);
+    held.mean = walk_floats(walk, own);
+    held.rstd = walk_floats(walk, own);
     held.mixed = walk_values(walk, layer, rows * inner);
     held.qkv_gradient = walk_values(walk, layer, rows * 3 * inner);
-    held.normed_gradient = walk_values(walk, layer, rows * width);
+    held.normed_gradient = walk_values(walk, layer, own * width);
+    held.gathered = layer_shares_rows(layer) ? walk_values(walk, layer, rows * width) : NULL;
     return held;
+}
+
+// Of I, beside what attention itself works in. A place for the gradient behind the dropout, unless it is gathered.
+struct attention_work {
+    struct values *mixed_gradient, *gradient;
+    void *mixing;
+    struct values *normed_gradient;  // of all rows, where attention has been; of shards that share rows
+    uint64_t bytes;
+};
+
+static struct attention_work attention_work(const struct layer *layer, const void *workspace)
+{
+    const size_t rows = layer_rows(layer), width = layer->shape.out;
+    struct walk walk = { workspace, 0 }, after = { workspace, 0 };
+    struct attention_work work = { .mixed_gradient = walk_values(&walk, layer, rows * layer_share(layer, width)) };
+    work.mixing = walk_bytes(&walk, inner_bytes(layer).backward);
+    if (layer_shares_rows(layer))
+        work.normed_gradient = walk_values(&after, layer, rows * width);
+    else if (layer->shape.dropout > 0)
+        work.gradient = walk_values(&walk, layer, rows * width);
+    work.bytes = max_u64(walk.bytes, after.bytes);
+    return work;
 }
 
 static struct kind_sizes attention_sizes(const struct layer *layer)
 {
     const uint64_t rows = layer_rows(layer), width = layer->shape.out, inner = layer_share(layer, width);
     const uint64_t tensor = layer_bytes(layer, rows * width);
-    const struct attention_bytes mixing = inner_bytes(layer);
     struct walk saved = { 0 }, held = { 0 };
     attention_saved(layer, &saved);
     attention_held(layer, &held);
     return (struct kind_sizes){
-        .output_bytes = tensor,
+        .output_bytes = layer_bytes(layer, layer_own_rows(layer) * width),
         .saved_bytes = saved.bytes,
         .carried_bytes = layer_bytes(layer, rows * 3 * inner),
         .input = INPUT_FOR_BOTH,
         .held_bytes = held.bytes,
-        .forward_workspace_bytes = tensor + round_to_256(mixing.forward),
-        .input_workspace_bytes = layer_bytes(layer, rows * inner) + round_to_256(mixing.backward)
-                                 + (layer->shape.dropout > 0 ? tensor : 0),
-        .weight_workspace_bytes = tensor,
+        .forward_workspace_bytes = tensor + round_to_256(inner_bytes(layer).forward),
+        .input_workspace_bytes = attention_work(layer, NULL).bytes,
+        .weight_workspace_bytes = normed_work(layer, NULL).bytes,
         .flops = 8 * rows * width * inner + 2 * rows * layer_positions(layer) * inner,
     };
 }
@@ -164,91 +188,136 @@ static struct layer_norm attention_norm(const struct layer *layer, const struct 
     const struct parameters weights = layer_parameters(layer, pass->parameters);
     return (struct layer_norm){
         .in = pass->input, .gain = weights.at[GAIN], .offset = weights.at[OFFSET],
-        .rows = layer_rows(layer), .columns = layer->shape.out,
+        .rows = layer_own_rows(layer), .columns = layer->shape.out,
     };
 }
 
-static struct shard_part attention_forward_part(const struct layer *layer, const struct layer_pass *pass)
+static void begin_forward(const struct layer *layer, const struct layer_pass *pass)
 {
-    return layer_sum_part(layer, pass->workspace);
+    const struct layer_norm norm = attention_norm(layer, pass);
+    const struct attention_saved saved = saved_of(layer, pass);
+    kernel_layer_norm(pass->queue, &norm, own_rows_of(layer, pass->workspace), saved.mean, saved.rstd);
 }
 
-static void attention_forward(const struct layer *layer, const struct layer_pass *pass)
+static void multiply(const struct layer *layer, const struct layer_pass *pass)
 {
     struct queue *queue = pass->queue;
     const size_t rows = layer_rows(layer), width = layer->shape.out, inner = layer_share(layer, width);
     const struct parameters weights = layer_parameters(layer, pass->parameters);
-    const struct layer_norm norm = attention_norm(layer, pass);
     const struct attention attention = attention_of(layer);
     const struct attention_saved saved = saved_of(layer, pass);
     struct walk work = { pass->workspace, 0 };
     struct values *normed = walk_values(&work, layer, rows * width), *branch = normed;
     void *mixing = walk_bytes(&work, inner_bytes(layer).forward);
 
-    kernel_layer_norm(queue, &norm, normed, saved.mean, saved.rstd);
     project_in(layer, pass, &saved, normed);
     kernel_attention(queue, &attention, saved.mixed, saved.log_sums, saved.qkv, mixing);
     project(queue, branch, saved.mixed, weights.at[OUT], NULL, rows, inner, width);
 }
 
-static void attention_forward_end(const struct layer *layer, const struct layer_pass *pass)
+static void end_forward(const struct layer *layer, const struct layer_pass *pass)
 {
     const struct parameters weights = layer_parameters(layer, pass->parameters);
-    kernel_add_branch(pass->queue, pass->output, pass->input, pass->workspace, weights.at[OUT_BIAS],
-                      layer_rows(layer), layer->shape.out, layer_dropout(layer, pass));
+    kernel_add_branch(pass->queue, pass->output, pass->input, own_rows_of(layer, pass->workspace),
+                      weights.at[OUT_BIAS], layer_own_rows(layer), layer->shape.out, layer_dropout(layer, pass));
 }
 
-static struct shard_part attention_input_part(const struct layer *layer, const struct layer_pass *pass)
+static struct attention_held held_of(const struct layer *layer, const struct layer_pass *pass)
 {
-    return layer_sum_part(layer, attention_held(layer, &(struct walk){ pass->held, 0 }).normed_gradient);
+    return attention_held(layer, &(struct walk){ pass->held, 0 });
 }
 
-static void attention_backward_input(const struct layer *layer, const struct layer_pass *pass)
+static void begin_input(const struct layer *layer, const struct layer_pass *pass)
+{
+    if (layer_shares_rows(layer))
+        own_gradient_behind_dropout(layer, pass, held_of(layer, pass).gathered);
+}
+
+static struct shard_part input_gathered(const struct layer *layer, const struct layer_pass *pass)
+{
+    return gathered_rows(layer, held_of(layer, pass).gathered);
+}
+
+// Where the gradient of the normed input is made, of all rows.
+static struct values *normed_gradient_of(const struct layer *layer, const struct layer_pass *pass)
+{
+    return layer_shares_rows(layer) ? attention_work(layer, pass->workspace).normed_gradient
+                                    : held_of(layer, pass).normed_gradient;
+}
+
+static void multiply_back(const struct layer *layer, const struct layer_pass *pass)
 {
     struct queue *queue = pass->queue;
     const size_t rows = layer_rows(layer), width = layer->shape.out, inner = layer_share(layer, width);
     const struct parameters weights = layer_parameters(layer, pass->parameters);
     const struct attention_saved saved = saved_of(layer, pass);
-    const struct attention_held held = attention_held(layer, &(struct walk){ pass->held, 0 });
-    struct walk work = { pass->workspace, 0 };
-    struct values *mixed_gradient = walk_values(&work, layer, rows * inner);
-    void *mixing = walk_bytes(&work, inner_bytes(layer).backward);
-    struct values *place = layer->shape.dropout > 0 ? walk_values(&work, layer, rows * width) : NULL;
-    const struct values *gradient = gradient_behind_dropout(layer, pass, place);
+    const struct attention_held held = held_of(layer, pass);
+    const struct attention_work work = attention_work(layer, pass->workspace);
+    const struct values *gradient
+        = layer_shares_rows(layer) ? held.gathered : gradient_behind_dropout(layer, pass, work.gradient);
 
-    project_back(queue, mixed_gradient, gradient, weights.at[OUT], rows, inner, width);
-    attend_back(layer, pass, &saved, held.qkv_gradient, mixed_gradient, mixing);
-    project_back(queue, held.normed_gradient, held.qkv_gradient, weights.at[QKV], rows, width, 3 * inner);
-    queue_copy(queue, held.mean, saved.mean, rows * sizeof(float));
-    queue_copy(queue, held.rstd, saved.rstd, rows * sizeof(float));
+    project_back(queue, work.mixed_gradient, gradient, weights.at[OUT], rows, inner, width);
+    attend_back(layer, pass, &saved, held.qkv_gradient, work.mixed_gradient, work.mixing);
+    project_back(queue, normed_gradient_of(layer, pass), held.qkv_gradient, weights.at[QKV], rows, width, 3 * inner);
+    queue_copy(queue, held.mean, saved.mean, layer_own_rows(layer) * sizeof(float));
+    queue_copy(queue, held.rstd, saved.rstd, layer_own_rows(layer) * sizeof(float));
     queue_copy(queue, held.mixed, saved.mixed, rows * inner * precision_bytes(layer->shape.precision));
 }
 
-static void attention_backward_input_end(const struct layer *layer, const struct layer_pass *pass)
+static struct shard_part input_summed(const struct layer *layer, const struct layer_pass *pass)
+{
+    return summed_rows(layer, normed_gradient_of(layer, pass));
+}
+
+static void end_input(const struct layer *layer, const struct layer_pass *pass)
 {
     const struct layer_norm norm = attention_norm(layer, pass);
-    const struct attention_held held = attention_held(layer, &(struct walk){ pass->held, 0 });
+    const struct attention_held held = held_of(layer, pass);
+    keep_own_rows(layer, pass, held.normed_gradient, normed_gradient_of(layer, pass));
     kernel_layer_norm_backward_input(pass->queue, &norm, pass->input_gradient, held.normed_gradient,
                                      pass->output_gradient, held.mean, held.rstd);
 }
 
-static void attention_backward_weight(const struct layer *layer, const struct layer_pass *pass)
+static void begin_weight(const struct layer *layer, const struct layer_pass *pass)
 {
     struct queue *queue = pass->queue;
     const size_t rows = layer_rows(layer), width = layer->shape.out, inner = layer_share(layer, width);
     const struct gradients gradients = layer_gradients(layer, pass->gradients);
     const struct layer_norm norm = attention_norm(layer, pass);
-    const struct attention_held held = attention_held(layer, &(struct walk){ pass->held, 0 });
-    const struct values *gradient = gradient_behind_dropout(layer, pass, pass->workspace);
+    const struct attention_held held = held_of(layer, pass);
+    const struct values *gradient
+        = layer_shares_rows(layer) ? held.gathered : gradient_behind_dropout(layer, pass, pass->workspace);
 
     project_weight(queue, gradients.at[OUT], held.mixed, gradient, rows, inner, width);
     kernel_sum_columns(queue, gradients.at[OUT_BIAS], gradient, rows, width);
-    struct values *normed = pass->workspace;  // the gradient behind the dropout is not needed any more
-    kernel_layer_norm_again(queue, &norm, normed, held.mean, held.rstd);
-    project_weight(queue, gradients.at[QKV], normed, held.qkv_gradient, rows, width, 3 * inner);
+    // The gradient behind the dropout is not needed any more where the normed input goes.
+    kernel_layer_norm_again(queue, &norm, own_rows_of(layer, pass->workspace), held.mean, held.rstd);
+}
+
+static struct norm_gradients norm_gradients_of(const struct layer *layer, const struct layer_pass *pass)
+{
+    const struct gradients gradients = layer_gradients(layer, pass->gradients);
+    return (struct norm_gradients){ gradients.at[GAIN], gradients.at[OFFSET] };
+}
+
+static void multiply_weight(const struct layer *layer, const struct layer_pass *pass)
+{
+    struct queue *queue = pass->queue;
+    const size_t rows = layer_rows(layer), width = layer->shape.out, inner = layer_share(layer, width);
+    const struct gradients gradients = layer_gradients(layer, pass->gradients);
+    const struct layer_norm norm = attention_norm(layer, pass);
+    const struct attention_held held = held_of(layer, pass);
+    const struct normed_work work = normed_work(layer, pass->workspace);
+    const struct norm_gradients to = norm_gradients_begin(layer, pass, norm_gradients_of(layer, pass), work.sums);
+
+    project_weight(queue, gradients.at[QKV], work.normed, held.qkv_gradient, rows, width, 3 * inner);
     kernel_sum_columns(queue, gradients.at[QKV_BIAS], held.qkv_gradient, rows, 3 * inner);
-    kernel_layer_norm_backward_weight(queue, &norm, gradients.at[GAIN], gradients.at[OFFSET], held.normed_gradient,
-                                      held.mean, held.rstd);
+    kernel_layer_norm_backward_weight(queue, &norm, to.gain, to.offset, held.normed_gradient, held.mean, held.rstd);
+}
+
+static void end_weight(const struct layer *layer, const struct layer_pass *pass)
+{
+    norm_gradients_end(layer, pass, norm_gradients_of(layer, pass));
 }
 
 const struct layer_kind layer_attention = {
@@ -256,11 +325,8 @@ const struct layer_kind layer_attention = {
     .tensors = attention_tensors,
     .ask = attention_ask,
     .sizes = attention_sizes,
-    .forward = attention_forward,
-    .forward_part = attention_forward_part,
-    .forward_end = attention_forward_end,
-    .backward_input = attention_backward_input,
-    .input_part = attention_input_part,
-    .backward_input_end = attention_backward_input_end,
-    .backward_weight = attention_backward_weight,
+    .forward = { { begin_forward, workspace_gathered }, { multiply, workspace_summed }, { end_forward, NULL } },
+    .backward_input = { { begin_input, input_gathered }, { multiply_back, input_summed }, { end_input, NULL } },
+    .backward_weight = { { begin_weight, workspace_gathered }, { multiply_weight, norm_gradients_part },
+                         { end_weight, NULL } },
 };

@@ -1,7 +1,8 @@
 // Words and their positions: out = words[token] + positions[place], then dropout.
 //
 // A shard has some of the words: its part of the sum is zeros for the others. The first shard adds the positions, so that
-// only one addition is more than of zeros; all shards have them, and their gradients.
+// only one addition is more than of zeros; all shards have them, and their gradients. Shards that share rows hand on their
+// own of the sum; backward, they gather the gradient.
 #include "models/layer_kind.h"
 
 enum { WORDS, POSITIONS };
@@ -22,12 +23,12 @@ static struct kind_sizes embedding_sizes(const struct layer *layer)
     const uint64_t tokens = round_to_256(layer_rows(layer) * sizeof(int32_t));
     const uint64_t output = layer_bytes(layer, layer_rows(layer) * layer->shape.out);
     return (struct kind_sizes){
-        .output_bytes = output,
+        .output_bytes = layer_bytes(layer, layer_own_rows(layer) * layer->shape.out),
         .saved_bytes = tokens,
         .input = INPUT_NEVER,
         .held_bytes = tokens,
         .forward_workspace_bytes = layer->shape.shards > 1 ? output : 0,
-        .weight_workspace_bytes = layer->shape.dropout > 0 ? output : 0,
+        .weight_workspace_bytes = layer_shares_rows(layer) || layer->shape.dropout > 0 ? output : 0,
     };
 }
 
@@ -56,7 +57,7 @@ static struct values *found_words(const struct layer *layer, const struct layer_
     return layer->shape.shards > 1 ? pass->workspace : pass->output;
 }
 
-static void embedding_forward(const struct layer *layer, const struct layer_pass *pass)
+static void begin_forward(const struct layer *layer, const struct layer_pass *pass)
 {
     const struct parameters weights = layer_parameters(layer, pass->parameters);
     const struct embedding embedding = embedding_of(layer, pass->tokens);
@@ -66,32 +67,39 @@ static void embedding_forward(const struct layer *layer, const struct layer_pass
                      layer_first_word(layer) > 0 ? NULL : positions);
 }
 
-static struct shard_part embedding_forward_part(const struct layer *layer, const struct layer_pass *pass)
+static struct shard_part forward_summed(const struct layer *layer, const struct layer_pass *pass)
 {
-    return layer_sum_part(layer, found_words(layer, pass));
+    return summed_rows(layer, found_words(layer, pass));
 }
 
-static void embedding_forward_end(const struct layer *layer, const struct layer_pass *pass)
+static void end_forward(const struct layer *layer, const struct layer_pass *pass)
 {
     const struct dropout dropout = layer_dropout(layer, pass);
-    const struct values *found = found_words(layer, pass);
-    const size_t count = layer_rows(layer) * layer->shape.out;
+    const struct values *found = own_rows_of(layer, found_words(layer, pass));
+    const size_t count = layer_own_rows(layer) * layer->shape.out;
     if (dropout.probability > 0)
         kernel_dropout(pass->queue, pass->output, found, count, dropout);
     else if (found != pass->output)
         queue_copy(pass->queue, pass->output, found, count * precision_bytes(layer->shape.precision));
 }
 
-static void embedding_backward_input(const struct layer *layer, const struct layer_pass *pass)
+static void hold_tokens(const struct layer *layer, const struct layer_pass *pass)
 {
     queue_copy(pass->queue, pass->held, pass->saved, layer_rows(layer) * sizeof(int32_t));
 }
 
-static void embedding_backward_weight(const struct layer *layer, const struct layer_pass *pass)
+static void begin_weight(const struct layer *layer, const struct layer_pass *pass)
+{
+    if (layer_shares_rows(layer))
+        own_gradient_behind_dropout(layer, pass, pass->workspace);
+}
+
+static void add_gradients(const struct layer *layer, const struct layer_pass *pass)
 {
     const struct gradients gradients = layer_gradients(layer, pass->gradients);
     const struct embedding embedding = embedding_of(layer, pass->held);
-    const struct values *gradient = gradient_behind_dropout(layer, pass, pass->workspace);
+    const struct values *gradient
+        = layer_shares_rows(layer) ? pass->workspace : gradient_behind_dropout(layer, pass, pass->workspace);
     kernel_embedding_backward(pass->queue, &embedding, gradients.at[WORDS],
                               gradients.at[POSITIONS] + positions_before(layer), gradient);
 }
@@ -100,9 +108,7 @@ const struct layer_kind layer_embedding = {
     .name = "embedding",
     .tensors = embedding_tensors,
     .sizes = embedding_sizes,
-    .forward = embedding_forward,
-    .forward_part = embedding_forward_part,
-    .forward_end = embedding_forward_end,
-    .backward_input = embedding_backward_input,
-    .backward_weight = embedding_backward_weight,
+    .forward = { { begin_forward, forward_summed }, { end_forward, NULL } },
+    .backward_input = { { hold_tokens, NULL } },
+    .backward_weight = { { begin_weight, workspace_gathered }, { add_gradients, NULL } },
 };

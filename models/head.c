@@ -13,7 +13,7 @@
 // A shard has some of the words, and their logits. Of each row the shards add up a table of the log sums of each, in a
 // place of its own that is zero in all others' tables, with the target's logit behind them, from the one who has it: then
 // each joins them (Megatron-LM takes a maximum and a sum over devices instead). Backward, each has its part of the
-// gradient of the normed input.
+// gradient of the normed input. Shards that share rows have the norm of their own alone: logits and loss are of all rows.
 #include "models/layer_kind.h"
 
 enum { GAIN, OFFSET, WORDS };
@@ -55,8 +55,8 @@ static struct head_saved head_saved(const struct layer *layer, struct walk *walk
     const size_t rows = layer_rows(layer);
     struct head_saved saved;
     saved.targets = walk_bytes(walk, rows * sizeof(int32_t));
-    saved.mean = walk_floats(walk, rows);
-    saved.rstd = walk_floats(walk, rows);
+    saved.mean = walk_floats(walk, layer_own_rows(layer));
+    saved.rstd = walk_floats(walk, layer_own_rows(layer));
     saved.logits = walk_values(walk, layer, rows * logits_stride(layer));
     saved.log_sums = walk_floats(walk, rows);
     saved.loss = layer_is_part(layer) ? NULL : walk_floats(walk, 1);
@@ -95,17 +95,16 @@ static struct head_held head_held(const struct layer *layer, struct walk *walk)
 {
     const size_t rows = layer_rows(layer);
     struct head_held held;
-    held.mean = walk_floats(walk, rows);
-    held.rstd = walk_floats(walk, rows);
+    held.mean = walk_floats(walk, layer_own_rows(layer));
+    held.rstd = walk_floats(walk, layer_own_rows(layer));
     held.logits_gradient = walk_values(walk, layer, rows * logits_stride(layer));
-    held.normed_gradient = walk_values(walk, layer, rows * layer->shape.in);
+    held.normed_gradient = walk_values(walk, layer, layer_own_rows(layer) * layer->shape.in);
     return held;
 }
 
 static struct kind_sizes head_sizes(const struct layer *layer)
 {
     const uint64_t rows = layer_rows(layer), width = layer->shape.in;
-    const uint64_t normed = layer_bytes(layer, rows * width);
     struct walk saved = { 0 }, held = { 0 };
     head_saved(layer, &saved);
     head_held(layer, &held);
@@ -114,7 +113,8 @@ static struct kind_sizes head_sizes(const struct layer *layer)
         .input = INPUT_FOR_BOTH,
         .held_bytes = held.bytes,
         .forward_workspace_bytes = head_work(layer, NULL).bytes,
-        .weight_workspace_bytes = normed,
+        .input_workspace_bytes = layer_shares_rows(layer) ? layer_bytes(layer, rows * width) : 0,
+        .weight_workspace_bytes = normed_work(layer, NULL).bytes,
         .flops = 2 * rows * width * own_vocabulary(layer),
     };
 }
@@ -124,7 +124,7 @@ static struct layer_norm head_norm(const struct layer *layer, const struct layer
     const struct parameters weights = layer_parameters(layer, pass->parameters);
     return (struct layer_norm){
         .in = pass->input, .gain = weights.at[GAIN], .offset = weights.at[OFFSET],
-        .rows = layer_rows(layer), .columns = layer->shape.in,
+        .rows = layer_own_rows(layer), .columns = layer->shape.in,
     };
 }
 
@@ -136,6 +136,11 @@ static struct cross_entropy head_loss(const struct layer *layer, const struct la
         .rows = layer_rows(layer), .columns = own_vocabulary(layer), .stride = logits_stride(layer),
         .scale = pass->loss_scale, .first = layer_first_word(layer), .whole = layer->shape.vocabulary,
     };
+}
+
+static const struct values *words_of(const struct layer *layer, const struct layer_pass *pass)
+{
+    return layer->shape.tied ? pass->tied_parameters : layer_parameters(layer, pass->parameters).at[WORDS];
 }
 
 // logits = normed WORDS.
@@ -150,11 +155,12 @@ static void multiply_words(const struct layer *layer, const struct layer_pass *p
 
 // normed_gradient = logits_gradient WORDS^T.
 static void multiply_words_back(const struct layer *layer, const struct layer_pass *pass,
-                                const struct head_held *held, const struct values *words)
+                                const struct head_held *held, struct values *normed_gradient)
 {
+    const struct values *words = words_of(layer, pass);
     kernel_matmul(pass->queue, &(struct matmul){
         .m = layer_rows(layer), .n = layer->shape.in, .k = layer_own_words(layer), .transpose_b = !layer->shape.tied,
-        .a = held->logits_gradient, .lda = logits_stride(layer), .b = words, .c = held->normed_gradient,
+        .a = held->logits_gradient, .lda = logits_stride(layer), .b = words, .c = normed_gradient,
     });
 }
 
@@ -173,11 +179,6 @@ static void add_words_gradient(const struct layer *layer, const struct layer_pas
     kernel_matmul(pass->queue, &product);
 }
 
-static const struct values *words_of(const struct layer *layer, const struct layer_pass *pass)
-{
-    return layer->shape.tied ? pass->tied_parameters : layer_parameters(layer, pass->parameters).at[WORDS];
-}
-
 // What a shard knows of each row.
 static void begin_loss(const struct layer *layer, const struct layer_pass *pass, const struct cross_entropy *loss)
 {
@@ -187,30 +188,42 @@ static void begin_loss(const struct layer *layer, const struct layer_pass *pass,
     kernel_cross_entropy_part(pass->queue, loss, parts + layer->shape.shard * rows, parts + shards * rows);
 }
 
-static void head_forward(const struct layer *layer, const struct layer_pass *pass)
+static struct head_saved saved_of(const struct layer *layer, const struct layer_pass *pass)
 {
-    struct queue *queue = pass->queue;
-    const struct layer_norm norm = head_norm(layer, pass);
-    const struct head_saved saved = head_saved(layer, &(struct walk){ pass->saved, 0 });
-    const struct cross_entropy loss = head_loss(layer, pass, &saved);
-    struct values *normed = head_work(layer, pass->workspace).normed;
+    return head_saved(layer, &(struct walk){ pass->saved, 0 });
+}
 
-    queue_copy(queue, saved.targets, pass->targets, layer_rows(layer) * sizeof(int32_t));
-    kernel_layer_norm(queue, &norm, normed, saved.mean, saved.rstd);
-    multiply_words(layer, pass, saved.logits, normed, words_of(layer, pass));
+static struct head_held held_of(const struct layer *layer, const struct layer_pass *pass)
+{
+    return head_held(layer, &(struct walk){ pass->held, 0 });
+}
+
+static void begin_forward(const struct layer *layer, const struct layer_pass *pass)
+{
+    const struct layer_norm norm = head_norm(layer, pass);
+    const struct head_saved saved = saved_of(layer, pass);
+    queue_copy(pass->queue, saved.targets, pass->targets, layer_rows(layer) * sizeof(int32_t));
+    kernel_layer_norm(pass->queue, &norm, own_rows_of(layer, pass->workspace), saved.mean, saved.rstd);
+}
+
+static void multiply(const struct layer *layer, const struct layer_pass *pass)
+{
+    const struct head_saved saved = saved_of(layer, pass);
+    const struct cross_entropy loss = head_loss(layer, pass, &saved);
+    multiply_words(layer, pass, saved.logits, head_work(layer, pass->workspace).normed, words_of(layer, pass));
     if (is_shard(layer))
         begin_loss(layer, pass, &loss);
 }
 
-static struct shard_part head_forward_part(const struct layer *layer, const struct layer_pass *pass)
+static struct shard_part loss_summed(const struct layer *layer, const struct layer_pass *pass)
 {
     return (struct shard_part){ head_work(layer, pass->workspace).parts,
-                                (layer->shape.shards + 1) * layer_rows(layer), true };
+                                (layer->shape.shards + 1) * layer_rows(layer), true, SHARD_ALL_REDUCE };
 }
 
-static void head_forward_end(const struct layer *layer, const struct layer_pass *pass)
+static void end_forward(const struct layer *layer, const struct layer_pass *pass)
 {
-    const struct head_saved saved = head_saved(layer, &(struct walk){ pass->saved, 0 });
+    const struct head_saved saved = saved_of(layer, pass);
     const struct head_work work = head_work(layer, pass->workspace);
     const struct cross_entropy loss = head_loss(layer, pass, &saved);
     const struct cross_entropy_parts parts = { work.parts, layer->shape.shards, loss.rows, loss.scale,
@@ -230,57 +243,79 @@ const struct values *layer_logits(const struct layer *head, const void *saved, s
     return values_at(all.logits, head->shape.precision, row * logits_stride(head));
 }
 
-static void head_backward_input(const struct layer *layer, const struct layer_pass *pass)
+// Where the gradient of the normed input is made, of all rows.
+static struct values *normed_gradient_of(const struct layer *layer, const struct layer_pass *pass)
 {
-    const struct head_saved saved = head_saved(layer, &(struct walk){ pass->saved, 0 });
-    const struct head_held held = head_held(layer, &(struct walk){ pass->held, 0 });
+    return layer_shares_rows(layer) ? pass->workspace : held_of(layer, pass).normed_gradient;
+}
+
+static void multiply_back(const struct layer *layer, const struct layer_pass *pass)
+{
+    const struct head_saved saved = saved_of(layer, pass);
+    const struct head_held held = held_of(layer, pass);
     struct cross_entropy loss = head_loss(layer, pass, &saved);
     if (pass->gradient_scale > 0)
         loss.scale *= pass->gradient_scale;
     kernel_cross_entropy_backward(pass->queue, &loss, held.logits_gradient, saved.log_sums);
-    multiply_words_back(layer, pass, &held, words_of(layer, pass));
+    multiply_words_back(layer, pass, &held, normed_gradient_of(layer, pass));
 }
 
-static struct shard_part head_input_part(const struct layer *layer, const struct layer_pass *pass)
+static struct shard_part input_summed(const struct layer *layer, const struct layer_pass *pass)
 {
-    return layer_sum_part(layer, head_held(layer, &(struct walk){ pass->held, 0 }).normed_gradient);
+    return summed_rows(layer, normed_gradient_of(layer, pass));
 }
 
-static void head_backward_input_end(const struct layer *layer, const struct layer_pass *pass)
+static void end_input(const struct layer *layer, const struct layer_pass *pass)
 {
-    const size_t rows = layer_rows(layer);
+    const size_t rows = layer_own_rows(layer);
     const struct layer_norm norm = head_norm(layer, pass);
-    const struct head_saved saved = head_saved(layer, &(struct walk){ pass->saved, 0 });
-    const struct head_held held = head_held(layer, &(struct walk){ pass->held, 0 });
+    const struct head_saved saved = saved_of(layer, pass);
+    const struct head_held held = held_of(layer, pass);
+    keep_own_rows(layer, pass, held.normed_gradient, normed_gradient_of(layer, pass));
     kernel_layer_norm_backward_input(pass->queue, &norm, pass->input_gradient, held.normed_gradient, NULL, saved.mean,
                                      saved.rstd);
     queue_copy(pass->queue, held.mean, saved.mean, rows * sizeof(float));
     queue_copy(pass->queue, held.rstd, saved.rstd, rows * sizeof(float));
 }
 
-static void head_backward_weight(const struct layer *layer, const struct layer_pass *pass)
+static void begin_weight(const struct layer *layer, const struct layer_pass *pass)
 {
-    struct queue *queue = pass->queue;
+    const struct layer_norm norm = head_norm(layer, pass);
+    const struct head_held held = held_of(layer, pass);
+    kernel_layer_norm_again(pass->queue, &norm, own_rows_of(layer, pass->workspace), held.mean, held.rstd);
+}
+
+static struct norm_gradients norm_gradients_of(const struct layer *layer, const struct layer_pass *pass)
+{
+    const struct gradients gradients = layer_gradients(layer, pass->gradients);
+    return (struct norm_gradients){ gradients.at[GAIN], gradients.at[OFFSET] };
+}
+
+static void multiply_weight(const struct layer *layer, const struct layer_pass *pass)
+{
     const struct gradients gradients = layer_gradients(layer, pass->gradients);
     const struct layer_norm norm = head_norm(layer, pass);
-    const struct head_held held = head_held(layer, &(struct walk){ pass->held, 0 });
-    struct values *normed = pass->workspace;
+    const struct head_held held = held_of(layer, pass);
+    const struct normed_work work = normed_work(layer, pass->workspace);
+    const struct norm_gradients to = norm_gradients_begin(layer, pass, norm_gradients_of(layer, pass), work.sums);
 
-    kernel_layer_norm_again(queue, &norm, normed, held.mean, held.rstd);
-    add_words_gradient(layer, pass, &held, normed, layer->shape.tied ? pass->tied_gradients : gradients.at[WORDS]);
-    kernel_layer_norm_backward_weight(queue, &norm, gradients.at[GAIN], gradients.at[OFFSET], held.normed_gradient,
-                                      held.mean, held.rstd);
+    add_words_gradient(layer, pass, &held, work.normed,
+                       layer->shape.tied ? pass->tied_gradients : gradients.at[WORDS]);
+    kernel_layer_norm_backward_weight(pass->queue, &norm, to.gain, to.offset, held.normed_gradient, held.mean,
+                                      held.rstd);
+}
+
+static void end_weight(const struct layer *layer, const struct layer_pass *pass)
+{
+    norm_gradients_end(layer, pass, norm_gradients_of(layer, pass));
 }
 
 const struct layer_kind layer_head = {
     .name = "head",
     .tensors = head_tensors,
     .sizes = head_sizes,
-    .forward = head_forward,
-    .forward_part = head_forward_part,
-    .forward_end = head_forward_end,
-    .backward_input = head_backward_input,
-    .input_part = head_input_part,
-    .backward_input_end = head_backward_input_end,
-    .backward_weight = head_backward_weight,
+    .forward = { { begin_forward, workspace_gathered }, { multiply, loss_summed }, { end_forward, NULL } },
+    .backward_input = { { multiply_back, input_summed }, { end_input, NULL } },
+    .backward_weight = { { begin_weight, workspace_gathered }, { multiply_weight, norm_gradients_part },
+                         { end_weight, NULL } },
 };

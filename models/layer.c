@@ -23,6 +23,11 @@ static uint64_t tensor_end(const struct layer *layer, const struct tensor *tenso
     return tensor->offset + bytes / precision_bytes(layer->shape.precision);
 }
 
+static bool has_weight_pass(const struct layer *layer)
+{
+    return layer->kind->backward_weight[0].run != NULL;
+}
+
 struct layer_sizes layer_sizes(const struct layer *layer)
 {
     const struct kind_sizes kind = layer->kind->sizes(layer);
@@ -37,7 +42,7 @@ struct layer_sizes layer_sizes(const struct layer *layer)
         = kind.held_bytes + max_u64(kind.input_workspace_bytes, kind.weight_workspace_bytes),
         .flops = kind.flops,
     };
-    if (layer->kind->backward_weight)
+    if (has_weight_pass(layer))
         sizes.held_for_weight_bytes = kind.output_bytes + kind.held_bytes;
     const size_t count = layer_tensors(layer, tensors);
     const uint64_t numbers = count > 0 ? tensor_end(layer, &tensors[count - 1]) : 0;
@@ -64,10 +69,19 @@ static bool has_room(uint64_t whole, uint32_t splits, uint64_t part)
     return part <= whole / splits / 256 * 256;
 }
 
+bool layer_can_share_rows(const struct layer *layer, size_t shards)
+{
+    const size_t rows = layer_rows(layer) / shards;
+    return layer_rows(layer) % shards == 0
+        && rows * layer->shape.in * precision_bytes(layer->shape.precision) % 256 == 0;
+}
+
 static bool parts_have_room(const struct layer *layer, uint32_t splits)
 {
     const struct layer part = layer_part(layer, 0, splits);
     const struct layer_sizes whole = layer_sizes(layer), own = layer_sizes(&part);
+    if (layer_shares_rows(layer) && !layer_can_share_rows(&part, layer->shape.shards))
+        return false;
     return has_room(whole.output_bytes, splits, own.output_bytes)
         && has_room(whole.saved_bytes - whole.carried_bytes, splits, own.saved_bytes)
         && has_room(whole.held_for_weight_bytes, splits, own.held_for_weight_bytes);
@@ -94,29 +108,22 @@ static struct layer part_of(const struct layer *layer, const struct layer_pass *
     return layer_part(layer, pass->split, pass->splits);
 }
 
-static void sum_part(const struct layer *layer, const struct layer_pass *pass, struct shard_part part)
+static void run(const struct layer *part, const struct layer_pass *pass, const struct kind_step steps[KIND_STEPS])
 {
-    if (layer->shape.shards > 1 && pass->sum)
-        pass->sum->add(pass->sum->self, pass->queue, &part);
+    for (size_t i = 0; i < KIND_STEPS && steps[i].run; i++) {
+        steps[i].run(part, pass);
+        if (!steps[i].part || part->shape.shards <= 1 || !pass->sum)
+            continue;
+        const struct shard_part own = steps[i].part(part, pass);
+        if (own.count > 0)
+            pass->sum->add(pass->sum->self, pass->queue, &own);
+    }
 }
 
 void layer_forward(const struct layer *layer, const struct layer_pass *pass)
 {
     const struct layer part = part_of(layer, pass);
-    part.kind->forward(&part, pass);
-    if (!part.kind->forward_end)
-        return;
-    sum_part(&part, pass, part.kind->forward_part(&part, pass));
-    part.kind->forward_end(&part, pass);
-}
-
-static void backward_input(const struct layer *layer, const struct layer_pass *inner)
-{
-    layer->kind->backward_input(layer, inner);
-    if (!layer->kind->input_part)
-        return;
-    sum_part(layer, inner, layer->kind->input_part(layer, inner));
-    layer->kind->backward_input_end(layer, inner);
+    run(&part, pass, part.kind->forward);
 }
 
 struct layer_pass layer_pass_of_backward(const struct layer *layer, const struct layer_pass *pass)
@@ -133,9 +140,8 @@ void layer_backward(const struct layer *layer, const struct layer_pass *pass)
 {
     const struct layer part = part_of(layer, pass);
     const struct layer_pass inner = layer_pass_of_backward(layer, pass);
-    backward_input(&part, &inner);
-    if (part.kind->backward_weight)
-        part.kind->backward_weight(&part, &inner);
+    run(&part, &inner, part.kind->backward_input);
+    run(&part, &inner, part.kind->backward_weight);
 }
 
 // What follows the output's gradient in `held`.
@@ -150,7 +156,7 @@ struct layer_pass layer_pass_of_input(const struct layer *layer, const struct la
     const struct kind_sizes sizes = part.kind->sizes(&part);
     struct layer_pass inner = *pass;
     inner.held = held_behind_gradient(pass, &sizes);
-    if (part.kind->backward_weight && sizes.output_bytes > 0 && pass->held != pass->output_gradient)
+    if (has_weight_pass(&part) && sizes.output_bytes > 0 && pass->held != pass->output_gradient)
         queue_copy(pass->queue, pass->held, pass->output_gradient, sizes.output_bytes);
     return inner;
 }
@@ -159,19 +165,24 @@ void layer_backward_input(const struct layer *layer, const struct layer_pass *pa
 {
     const struct layer part = part_of(layer, pass);
     const struct layer_pass inner = layer_pass_of_input(layer, pass);
-    backward_input(&part, &inner);
+    run(&part, &inner, part.kind->backward_input);
+}
+
+struct layer_pass layer_pass_of_weight(const struct layer *layer, const struct layer_pass *pass)
+{
+    const struct layer part = part_of(layer, pass);
+    const struct kind_sizes sizes = part.kind->sizes(&part);
+    struct layer_pass inner = *pass;
+    inner.held = held_behind_gradient(pass, &sizes);
+    inner.output_gradient = pass->held;
+    return inner;
 }
 
 void layer_backward_weight(const struct layer *layer, const struct layer_pass *pass)
 {
     const struct layer part = part_of(layer, pass);
-    if (!part.kind->backward_weight)
-        return;
-    const struct kind_sizes sizes = part.kind->sizes(&part);
-    struct layer_pass inner = *pass;
-    inner.held = held_behind_gradient(pass, &sizes);
-    inner.output_gradient = pass->held;
-    part.kind->backward_weight(&part, &inner);
+    const struct layer_pass inner = layer_pass_of_weight(layer, pass);
+    run(&part, &inner, part.kind->backward_weight);
 }
 
 // --- parameters ------------------------------------------------------------------
@@ -279,51 +290,4 @@ void layer_initialize(const struct layer *layer, struct queue *queue, void *para
             (layer->shape.shards > 1 ? draw_shard : draw_normal)(layer, &tensors[i], queue, place,
                                                                  tensor_key(seed, layer->index, i));
     }
-}
-
-// --- what several kinds do -----------------------------------------------------------
-
-struct dropout layer_dropout(const struct layer *layer, const struct layer_pass *pass)
-{
-    const uint32_t parts = layer_is_part(layer) ? pass->splits : 1;
-    return (struct dropout){
-        .probability = pass->training ? layer->shape.dropout : 0,
-        .key = dropout_key(pass->seed, pass->step, pass->micro_batch * parts + pass->split, layer->index),
-    };
-}
-
-const struct values *gradient_behind_dropout(const struct layer *layer, const struct layer_pass *pass,
-                                             struct values *place)
-{
-    const struct dropout dropout = layer_dropout(layer, pass);
-    if (dropout.probability <= 0)
-        return pass->output_gradient;
-    kernel_dropout(pass->queue, place, pass->output_gradient, layer_rows(layer) * layer->shape.out, dropout);
-    return place;
-}
-
-void project(struct queue *queue, struct values *out, const struct values *in, const struct values *weight,
-             const struct values *bias, size_t rows, size_t in_width, size_t out_width)
-{
-    kernel_matmul(queue, &(struct matmul){
-        .m = rows, .n = out_width, .k = in_width, .a = in, .b = weight, .c = out, .bias = bias,
-    });
-}
-
-void project_back(struct queue *queue, struct values *in_gradient, const struct values *out_gradient,
-                  const struct values *weight, size_t rows, size_t in_width, size_t out_width)
-{
-    kernel_matmul(queue, &(struct matmul){
-        .m = rows, .n = in_width, .k = out_width, .transpose_b = true,
-        .a = out_gradient, .b = weight, .c = in_gradient,
-    });
-}
-
-void project_weight(struct queue *queue, float *weight_gradient, const struct values *in,
-                    const struct values *out_gradient, size_t rows, size_t in_width, size_t out_width)
-{
-    kernel_matmul(queue, &(struct matmul){
-        .m = in_width, .n = out_width, .k = rows, .transpose_a = true,
-        .a = in, .b = out_gradient, .sums = weight_gradient,
-    });
 }

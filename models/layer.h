@@ -48,6 +48,7 @@ struct layer_shape {
     enum precision precision; // of the device that it is to run on
     bool tied;                // of a head: its words are the embedding's
     size_t shards, shard;     // over how many it is split, and which this is (shards.h); 0: it is whole
+    bool shares_rows;         // of a shard: input and output are its share of the rows
 };
 
 enum { LAYER_NAME_SIZE = 32, LAYER_TENSORS = 8 };
@@ -91,15 +92,23 @@ struct layer_sizes {
 };
 struct layer_sizes layer_sizes(const struct layer *layer);
 
-// What a shard brings to a sum: numbers of the layer's precision, or floats.
+// What shards meet for. A share is one of as many equal runs of the numbers as there are shards.
+enum shard_exchange {
+    SHARD_ALL_REDUCE,      // each gets the sum of all parts in place of its own
+    SHARD_REDUCE_SCATTER,  // each gets its share of that sum, in its place there; the others mean nothing any more
+    SHARD_ALL_GATHER,      // each brings its share, in its place, and gets those of all
+};
+
+// What a shard brings: numbers of the layer's precision, or floats. None: there is nothing to meet for.
 struct shard_part {
     void *numbers;
     size_t count;
     bool are_floats;
+    enum shard_exchange exchange;
 };
 
-// The sum over the shards of a layer, in the order of the queue: each shard gets part 0 + part 1 + .. in place of its
-// part, rounded as kernel_add(), or kernel_add_floats(), does behind each.
+// How the shards of a layer meet, in the order of the queue. A sum is part 0 + part 1 + .., rounded as kernel_add(), or
+// kernel_add_floats(), does behind each.
 struct shard_sum {
     void *self;
     void (*add)(void *self, struct queue *queue, const struct shard_part *part);

@@ -16,6 +16,13 @@ struct kind_sizes {
     uint64_t flops;
 };
 
+// A pass of a kind is one step after the other; behind one, the shards of a layer may meet.
+struct kind_step {
+    void (*run)(const struct layer *layer, const struct layer_pass *pass);  // NULL: there is none any more
+    struct shard_part (*part)(const struct layer *layer, const struct layer_pass *pass);  // NULL: they do not
+};
+enum { KIND_STEPS = 3 };
+
 // In the two backwards, pass->output_gradient is the output's gradient wherever it
 // lies, and pass->held what follows it in `held`.
 struct layer_kind {
@@ -23,16 +30,9 @@ struct layer_kind {
     void (*tensors)(const struct layer *layer, struct tensor *tensors, size_t *count);  // NULL: it has none
     bool (*ask)(struct layer *layer, struct device *device, struct error *error);  // NULL: it has nothing to ask
     struct kind_sizes (*sizes)(const struct layer *layer);
-    void (*forward)(const struct layer *layer, const struct layer_pass *pass);
-    void (*backward_input)(const struct layer *layer, const struct layer_pass *pass);
-    void (*backward_weight)(const struct layer *layer, const struct layer_pass *pass);  // NULL: nothing to do
-
-    // Of a kind that can be split, NULL of others. Forward ends with a part of a sum over shards, and so does
-    // backward_input, unless it has none; with the sum in its place the ends go on.
-    struct shard_part (*forward_part)(const struct layer *layer, const struct layer_pass *pass);
-    void (*forward_end)(const struct layer *layer, const struct layer_pass *pass);
-    struct shard_part (*input_part)(const struct layer *layer, const struct layer_pass *pass);
-    void (*backward_input_end)(const struct layer *layer, const struct layer_pass *pass);
+    struct kind_step forward[KIND_STEPS];
+    struct kind_step backward_input[KIND_STEPS];
+    struct kind_step backward_weight[KIND_STEPS];  // none: nothing to do
 };
 
 // This shard's of what is split evenly.
@@ -41,15 +41,14 @@ static inline size_t layer_share(const struct layer *layer, size_t whole)
     return layer->shape.shards > 1 ? whole / layer->shape.shards : whole;
 }
 
-// A part of a sum that has as many numbers as the input or output of a half-block.
-static inline struct shard_part layer_sum_part(const struct layer *layer, struct values *numbers)
-{
-    return (struct shard_part){ numbers, layer->shape.batch * layer->shape.sequence * layer->shape.in, false };
-}
-
-// What the kind's own functions get in B, and in I.
+// What the kind's own functions get in B, in I, and in W by itself.
 struct layer_pass layer_pass_of_backward(const struct layer *layer, const struct layer_pass *pass);
 struct layer_pass layer_pass_of_input(const struct layer *layer, const struct layer_pass *pass);
+struct layer_pass layer_pass_of_weight(const struct layer *layer, const struct layer_pass *pass);
+
+// Whether so many can share its rows: evenly, and so that each share is a tensor of its own, which begins at a multiple
+// of 256 bytes also where all lie one behind the other.
+bool layer_can_share_rows(const struct layer *layer, size_t shards);
 
 // Walks over a tensor of a shard as runs of numbers that stand side by side in the whole one as well; `run` counts
 // from 0. False behind the last.
@@ -62,6 +61,28 @@ bool tensor_run(const struct layer *layer, const struct tensor *tensor, size_t r
 static inline size_t layer_rows(const struct layer *layer)
 {
     return layer->shape.batch * layer->shape.sequence;
+}
+
+// Of a shard that shares rows, its own, and where they begin; of others all.
+static inline bool layer_shares_rows(const struct layer *layer)
+{
+    return layer->shape.shards > 1 && layer->shape.shares_rows;
+}
+
+static inline size_t layer_own_rows(const struct layer *layer)
+{
+    return layer_shares_rows(layer) ? layer_rows(layer) / layer->shape.shards : layer_rows(layer);
+}
+
+static inline size_t layer_first_row(const struct layer *layer)
+{
+    return layer_shares_rows(layer) ? layer->shape.shard * layer_own_rows(layer) : 0;
+}
+
+// What can be split at all has steps at which shards meet.
+static inline bool kind_can_be_split(const struct layer_kind *kind)
+{
+    return kind->forward[0].part != NULL;
 }
 
 static inline bool layer_is_part(const struct layer *layer)
@@ -152,12 +173,48 @@ struct gradients layer_gradients(const struct layer *layer, void *gradients);
 
 // --- what several kinds do -----------------------------------------------------------
 
-// The dropout of this layer in this pass.
+// Of the numbers of all rows, those of a shard's own.
+struct values *own_rows_of(const struct layer *layer, const void *numbers);
+
+// What shards have a share of becomes whole on all, where they share rows; and parts of a sum, as large as all rows,
+// become whole, or that share. And of what begins the workspace.
+struct shard_part gathered_rows(const struct layer *layer, void *numbers);
+struct shard_part summed_rows(const struct layer *layer, void *numbers);
+struct shard_part workspace_gathered(const struct layer *layer, const struct layer_pass *pass);
+struct shard_part workspace_summed(const struct layer *layer, const struct layer_pass *pass);
+
+// A shard's own rows out of all, where it shares them; else they are there already.
+void keep_own_rows(const struct layer *layer, const struct layer_pass *pass, struct values *own,
+                   const struct values *all);
+
+// The dropout of this layer in this pass, of its own rows.
 struct dropout layer_dropout(const struct layer *layer, const struct layer_pass *pass);
 
 // The gradient behind the dropout: the output's own, or a copy with zeros in `place`.
 const struct values *gradient_behind_dropout(const struct layer *layer, const struct layer_pass *pass,
                                              struct values *place);
+
+// The same in all rows' place, for what is gathered there.
+void own_gradient_behind_dropout(const struct layer *layer, const struct layer_pass *pass, struct values *all);
+
+// W's workspace: the normed input of all rows, and of shards that share rows the gradients of gain and offset, which are
+// sums over those of all shards.
+struct normed_work {
+    struct values *normed;
+    float *sums;
+    uint64_t bytes;
+};
+struct normed_work normed_work(const struct layer *layer, const void *workspace);
+
+// To where W adds the gradients of gain and offset: the sums, or at once where they belong; what shards meet for; and the
+// end, which brings the sums there.
+struct norm_gradients {
+    float *gain, *offset;
+};
+struct norm_gradients norm_gradients_begin(const struct layer *layer, const struct layer_pass *pass,
+                                           struct norm_gradients gradients, float *sums);
+struct shard_part norm_gradients_part(const struct layer *layer, const struct layer_pass *pass);
+void norm_gradients_end(const struct layer *layer, const struct layer_pass *pass, struct norm_gradients gradients);
 
 // out = in weight + bias; weight is [in_width][out_width], bias may be NULL.
 void project(struct queue *queue, struct values *out, const struct values *in, const struct values *weight,

@@ -50,9 +50,9 @@ const struct layer_kind layer_linear = {
     .name = "linear",
     .tensors = linear_tensors,
     .sizes = linear_sizes,
-    .forward = linear_forward,
-    .backward_input = linear_backward_input,
-    .backward_weight = linear_backward_weight,
+    .forward = { { linear_forward, NULL } },
+    .backward_input = { { linear_backward_input, NULL } },
+    .backward_weight = { { linear_backward_weight, NULL } },
 };
 
 static size_t element_count(const struct layer *layer)
@@ -84,8 +84,8 @@ static void relu_backward_input(const struct layer *layer, const struct layer_pa
 const struct layer_kind layer_relu = {
     .name = "relu",
     .sizes = relu_sizes,
-    .forward = relu_forward,
-    .backward_input = relu_backward_input,
+    .forward = { { relu_forward, NULL } },
+    .backward_input = { { relu_backward_input, NULL } },
 };
 
 // --- sum: keeps nothing, and both gradients are the output's ----------------------------
@@ -113,6 +113,6 @@ static void sum_backward_input(const struct layer *layer, const struct layer_pas
 const struct layer_kind layer_sum = {
     .name = "sum",
     .sizes = sum_sizes,
-    .forward = sum_forward,
-    .backward_input = sum_backward_input,
+    .forward = { { sum_forward, NULL } },
+    .backward_input = { { sum_backward_input, NULL } },
 };

@@ -5,7 +5,8 @@
 // Kept is the wide tensor before its GELU, which is made again in the same pass that
 // gives its slope.
 //
-// A shard has some of UP's columns, and as many of DOWN's rows.
+// A shard has some of UP's columns, and as many of DOWN's rows. One that shares rows has norm and residual of its own
+// rows alone, as in attention.
 #include <math.h>
 
 #include "models/layer_kind.h"
@@ -38,27 +39,30 @@ static struct mlp_saved mlp_saved(const struct layer *layer, struct walk *walk)
 {
     const size_t rows = layer_rows(layer), wide = layer_share(layer, 4 * layer->shape.out);
     struct mlp_saved saved;
-    saved.mean = walk_floats(walk, rows);
-    saved.rstd = walk_floats(walk, rows);
+    saved.mean = walk_floats(walk, layer_own_rows(layer));
+    saved.rstd = walk_floats(walk, layer_own_rows(layer));
     saved.wide = walk_values(walk, layer, rows * wide);
     return saved;
 }
 
-// For W: of the two products, their inputs and gradients.
+// For W: of the two products, their inputs and gradients. Shards that share rows have gathered the gradient of the second's
+// output.
 struct mlp_held {
     float *mean, *rstd;
-    struct values *bent, *wide_gradient, *normed_gradient;
+    struct values *bent, *wide_gradient, *normed_gradient, *gathered;
 };
 
 static struct mlp_held mlp_held(const struct layer *layer, struct walk *walk)
 {
     const size_t rows = layer_rows(layer), width = layer->shape.out, wide = layer_share(layer, 4 * width);
+    const size_t own = layer_own_rows(layer);
     struct mlp_held held;
-    held.mean = walk_floats(walk, rows);
-    held.rstd = walk_floats(walk, rows);
+    held.mean = walk_floats(walk, own);
+    held.rstd = walk_floats(walk, own);
     held.bent = walk_values(walk, layer, rows * wide);
     held.wide_gradient = walk_values(walk, layer, rows * wide);
-    held.normed_gradient = walk_values(walk, layer, rows * width);
+    held.normed_gradient = walk_values(walk, layer, own * width);
+    held.gathered = layer_shares_rows(layer) ? walk_values(walk, layer, rows * width) : NULL;
     return held;
 }
 
@@ -70,13 +74,13 @@ static struct kind_sizes mlp_sizes(const struct layer *layer)
     mlp_saved(layer, &saved);
     mlp_held(layer, &held);
     return (struct kind_sizes){
-        .output_bytes = tensor,
+        .output_bytes = layer_bytes(layer, layer_own_rows(layer) * width),
         .saved_bytes = saved.bytes,
         .input = INPUT_FOR_BOTH,
         .held_bytes = held.bytes,
         .forward_workspace_bytes = tensor + layer_bytes(layer, rows * wide),
-        .input_workspace_bytes = layer->shape.dropout > 0 ? tensor : 0,
-        .weight_workspace_bytes = tensor,
+        .input_workspace_bytes = layer_shares_rows(layer) || layer->shape.dropout > 0 ? tensor : 0,
+        .weight_workspace_bytes = normed_work(layer, NULL).bytes,
         .flops = 4 * rows * width * wide,
     };
 }
@@ -86,27 +90,37 @@ static struct layer_norm mlp_norm(const struct layer *layer, const struct layer_
     const struct parameters weights = layer_parameters(layer, pass->parameters);
     return (struct layer_norm){
         .in = pass->input, .gain = weights.at[GAIN], .offset = weights.at[OFFSET],
-        .rows = layer_rows(layer), .columns = layer->shape.out,
+        .rows = layer_own_rows(layer), .columns = layer->shape.out,
     };
 }
 
-static struct shard_part mlp_forward_part(const struct layer *layer, const struct layer_pass *pass)
+static struct mlp_saved saved_of(const struct layer *layer, const struct layer_pass *pass)
 {
-    return layer_sum_part(layer, pass->workspace);
+    return mlp_saved(layer, &(struct walk){ pass->saved, 0 });
 }
 
-static void mlp_forward(const struct layer *layer, const struct layer_pass *pass)
+static struct mlp_held held_of(const struct layer *layer, const struct layer_pass *pass)
+{
+    return mlp_held(layer, &(struct walk){ pass->held, 0 });
+}
+
+static void begin_forward(const struct layer *layer, const struct layer_pass *pass)
+{
+    const struct layer_norm norm = mlp_norm(layer, pass);
+    const struct mlp_saved saved = saved_of(layer, pass);
+    kernel_layer_norm(pass->queue, &norm, own_rows_of(layer, pass->workspace), saved.mean, saved.rstd);
+}
+
+static void multiply(const struct layer *layer, const struct layer_pass *pass)
 {
     struct queue *queue = pass->queue;
     const size_t rows = layer_rows(layer), width = layer->shape.out, wide = layer_share(layer, 4 * width);
     const struct parameters weights = layer_parameters(layer, pass->parameters);
-    const struct layer_norm norm = mlp_norm(layer, pass);
-    const struct mlp_saved saved = mlp_saved(layer, &(struct walk){ pass->saved, 0 });
+    const struct mlp_saved saved = saved_of(layer, pass);
     struct walk work = { pass->workspace, 0 };
     struct values *normed = walk_values(&work, layer, rows * width), *branch = normed;
     struct values *bent = walk_values(&work, layer, rows * wide);
 
-    kernel_layer_norm(queue, &norm, normed, saved.mean, saved.rstd);
     kernel_matmul(queue, &(struct matmul){
         .m = rows, .n = wide, .k = width, .a = normed, .b = weights.at[UP], .c = bent,
         .bias = weights.at[UP_BIAS], .before_gelu = saved.wide,
@@ -114,70 +128,109 @@ static void mlp_forward(const struct layer *layer, const struct layer_pass *pass
     project(queue, branch, bent, weights.at[DOWN], NULL, rows, wide, width);
 }
 
-static void mlp_forward_end(const struct layer *layer, const struct layer_pass *pass)
+static void end_forward(const struct layer *layer, const struct layer_pass *pass)
 {
     const struct parameters weights = layer_parameters(layer, pass->parameters);
-    kernel_add_branch(pass->queue, pass->output, pass->input, pass->workspace, weights.at[DOWN_BIAS],
-                      layer_rows(layer), layer->shape.out, layer_dropout(layer, pass));
+    kernel_add_branch(pass->queue, pass->output, pass->input, own_rows_of(layer, pass->workspace),
+                      weights.at[DOWN_BIAS], layer_own_rows(layer), layer->shape.out, layer_dropout(layer, pass));
 }
 
-static struct shard_part mlp_input_part(const struct layer *layer, const struct layer_pass *pass)
+static void begin_input(const struct layer *layer, const struct layer_pass *pass)
 {
-    return layer_sum_part(layer, mlp_held(layer, &(struct walk){ pass->held, 0 }).normed_gradient);
+    if (layer_shares_rows(layer))
+        own_gradient_behind_dropout(layer, pass, held_of(layer, pass).gathered);
 }
 
-static void mlp_backward_input(const struct layer *layer, const struct layer_pass *pass)
+static struct shard_part input_gathered(const struct layer *layer, const struct layer_pass *pass)
+{
+    return gathered_rows(layer, held_of(layer, pass).gathered);
+}
+
+// Where the gradient of the normed input is made, of all rows.
+static struct values *normed_gradient_of(const struct layer *layer, const struct layer_pass *pass)
+{
+    return layer_shares_rows(layer) ? pass->workspace : held_of(layer, pass).normed_gradient;
+}
+
+static void multiply_back(const struct layer *layer, const struct layer_pass *pass)
 {
     struct queue *queue = pass->queue;
     const size_t rows = layer_rows(layer), width = layer->shape.out, wide = layer_share(layer, 4 * width);
     const struct parameters weights = layer_parameters(layer, pass->parameters);
-    const struct mlp_saved saved = mlp_saved(layer, &(struct walk){ pass->saved, 0 });
-    const struct mlp_held held = mlp_held(layer, &(struct walk){ pass->held, 0 });
-    const struct values *gradient = gradient_behind_dropout(layer, pass, pass->workspace);
+    const struct mlp_saved saved = saved_of(layer, pass);
+    const struct mlp_held held = held_of(layer, pass);
+    const struct values *gradient
+        = layer_shares_rows(layer) ? held.gathered : gradient_behind_dropout(layer, pass, pass->workspace);
 
     project_back(queue, held.wide_gradient, gradient, weights.at[DOWN], rows, wide, width);
     kernel_gelu_backward(queue, held.wide_gradient, held.bent, held.wide_gradient, saved.wide, rows * wide);
-    project_back(queue, held.normed_gradient, held.wide_gradient, weights.at[UP], rows, width, wide);
-    queue_copy(queue, held.mean, saved.mean, rows * sizeof(float));
-    queue_copy(queue, held.rstd, saved.rstd, rows * sizeof(float));
+    project_back(queue, normed_gradient_of(layer, pass), held.wide_gradient, weights.at[UP], rows, width, wide);
+    queue_copy(queue, held.mean, saved.mean, layer_own_rows(layer) * sizeof(float));
+    queue_copy(queue, held.rstd, saved.rstd, layer_own_rows(layer) * sizeof(float));
 }
 
-static void mlp_backward_input_end(const struct layer *layer, const struct layer_pass *pass)
+static struct shard_part input_summed(const struct layer *layer, const struct layer_pass *pass)
+{
+    return summed_rows(layer, normed_gradient_of(layer, pass));
+}
+
+static void end_input(const struct layer *layer, const struct layer_pass *pass)
 {
     const struct layer_norm norm = mlp_norm(layer, pass);
-    const struct mlp_held held = mlp_held(layer, &(struct walk){ pass->held, 0 });
+    const struct mlp_held held = held_of(layer, pass);
+    keep_own_rows(layer, pass, held.normed_gradient, normed_gradient_of(layer, pass));
     kernel_layer_norm_backward_input(pass->queue, &norm, pass->input_gradient, held.normed_gradient,
                                      pass->output_gradient, held.mean, held.rstd);
 }
 
-static void mlp_backward_weight(const struct layer *layer, const struct layer_pass *pass)
+static void begin_weight(const struct layer *layer, const struct layer_pass *pass)
 {
     struct queue *queue = pass->queue;
     const size_t rows = layer_rows(layer), width = layer->shape.out, wide = layer_share(layer, 4 * width);
     const struct gradients gradients = layer_gradients(layer, pass->gradients);
     const struct layer_norm norm = mlp_norm(layer, pass);
-    const struct mlp_held held = mlp_held(layer, &(struct walk){ pass->held, 0 });
-    const struct values *gradient = gradient_behind_dropout(layer, pass, pass->workspace);
+    const struct mlp_held held = held_of(layer, pass);
+    const struct values *gradient
+        = layer_shares_rows(layer) ? held.gathered : gradient_behind_dropout(layer, pass, pass->workspace);
 
     project_weight(queue, gradients.at[DOWN], held.bent, gradient, rows, wide, width);
     kernel_sum_columns(queue, gradients.at[DOWN_BIAS], gradient, rows, width);
-    struct values *normed = pass->workspace;  // the gradient behind the dropout is not needed any more
-    kernel_layer_norm_again(queue, &norm, normed, held.mean, held.rstd);
-    project_weight(queue, gradients.at[UP], normed, held.wide_gradient, rows, width, wide);
+    // The gradient behind the dropout is not needed any more where the normed input goes.
+    kernel_layer_norm_again(queue, &norm, own_rows_of(layer, pass->workspace), held.mean, held.rstd);
+}
+
+static struct norm_gradients norm_gradients_of(const struct layer *layer, const struct layer_pass *pass)
+{
+    const struct gradients gradients = layer_gradients(layer, pass->gradients);
+    return (struct norm_gradients){ gradients.at[GAIN], gradients.at[OFFSET] };
+}
+
+static void multiply_weight(const struct layer *layer, const struct layer_pass *pass)
+{
+    struct queue *queue = pass->queue;
+    const size_t rows = layer_rows(layer), width = layer->shape.out, wide = layer_share(layer, 4 * width);
+    const struct gradients gradients = layer_gradients(layer, pass->gradients);
+    const struct layer_norm norm = mlp_norm(layer, pass);
+    const struct mlp_held held = held_of(layer, pass);
+    const struct normed_work work = normed_work(layer, pass->workspace);
+    const struct norm_gradients to = norm_gradients_begin(layer, pass, norm_gradients_of(layer, pass), work.sums);
+
+    project_weight(queue, gradients.at[UP], work.normed, held.wide_gradient, rows, width, wide);
     kernel_sum_columns(queue, gradients.at[UP_BIAS], held.wide_gradient, rows, wide);
-    kernel_layer_norm_backward_weight(queue, &norm, gradients.at[GAIN], gradients.at[OFFSET], held.normed_gradient,
-                                      held.mean, held.rstd);
+    kernel_layer_norm_backward_weight(queue, &norm, to.gain, to.offset, held.normed_gradient, held.mean, held.rstd);
+}
+
+static void end_weight(const struct layer *layer, const struct layer_pass *pass)
+{
+    norm_gradients_end(layer, pass, norm_gradients_of(layer, pass));
 }
 
 const struct layer_kind layer_mlp = {
     .name = "mlp",
     .tensors = mlp_tensors,
     .sizes = mlp_sizes,
-    .forward = mlp_forward,
-    .forward_part = mlp_forward_part,
-    .forward_end = mlp_forward_end,
-    .backward_input = mlp_backward_input,
-    .input_part = mlp_input_part,
-    .backward_input_end = mlp_backward_input_end,
-    .backward_weight = mlp_backward_weight,
+    .forward = { { begin_forward, workspace_gathered }, { multiply, workspace_summed }, { end_forward, NULL } },
+    .backward_input = { { begin_input, input_gathered }, { multiply_back, input_summed }, { end_input, NULL } },
+    .backward_weight = { { begin_weight, workspace_gathered }, { multiply_weight, norm_gradients_part },
+                         { end_weight, NULL } },
 };

@@ -13,7 +13,7 @@ static bool has_words(const struct layer *layer)
 bool layer_can_be_split(const struct layer *layer, size_t shards)
 {
     const size_t words = layer_words(layer);
-    return layer->kind->forward_part
+    return kind_can_be_split(layer->kind)
         && (!has_words(layer) || (words % shards == 0 && layer->shape.padding < words / shards));
 }
 
@@ -23,8 +23,10 @@ static bool is_even(const struct layer *layer, const char *what, size_t whole, s
         || error_set(error, "layer %s: %zu %s cannot be shared by %zu shards", layer->name, whole, what, shards);
 }
 
-bool layer_shard(const struct layer *whole, size_t shards, size_t shard, struct layer *layer, struct error *error)
+bool layer_shard(const struct layer *whole, struct sharding sharding, size_t shard, struct layer *layer,
+                 struct error *error)
 {
+    const size_t shards = sharding.shards;
     assert(layer_can_be_split(whole, shards) && shard < shards && !whole->has_asked);
     if (shards > SHARDS_MOST)
         return error_set(error, "layer %s: %zu shards are more than %d", whole->name, shards, SHARDS_MOST);
@@ -32,35 +34,74 @@ bool layer_shard(const struct layer *whole, size_t shards, size_t shard, struct 
         && !(whole->kind == &layer_attention ? is_even(whole, "heads", whole->shape.heads, shards, error)
                                              : is_even(whole, "inner columns", 4 * whole->shape.out, shards, error)))
         return false;
+    if (sharding.shares_rows && !layer_can_share_rows(whole, shards))
+        return error_set(error, "layer %s: %zu rows of %zu numbers cannot be shared by %zu shards as tensors of a multiple"
+                         " of 256 bytes", whole->name, layer_rows(whole), whole->shape.in, shards);
     *layer = *whole;
     layer->shape.shards = shards;
     layer->shape.shard = shard;
+    layer->shape.shares_rows = sharding.shares_rows && shards > 1;
     return true;
 }
 
-bool model_shard(struct model *model, size_t shards, size_t shard, struct error *error)
+bool model_shard(struct model *model, struct sharding sharding, size_t shard, struct error *error)
 {
     bool good = true;
     for (size_t l = 0; good && l < model->layer_count; l++) {
         const struct layer whole = model->layers[l];
-        good = !layer_can_be_split(&whole, shards) || layer_shard(&whole, shards, shard, &model->layers[l], error);
+        good = !layer_can_be_split(&whole, sharding.shards)
+            || layer_shard(&whole, sharding, shard, &model->layers[l], error);
     }
     return good;
 }
 
+bool model_can_share_rows(const struct model *model, size_t shards)
+{
+    bool can = true;
+    for (size_t l = 0; can && l < model->layer_count; l++)
+        can = layer_can_be_split(&model->layers[l], shards) && layer_can_share_rows(&model->layers[l], shards);
+    return can;
+}
+
 // --- in one place ----------------------------------------------------------------------
 
+static uint64_t part_number_bytes(const struct layer *layer, const struct shard_part *part)
+{
+    return part->are_floats ? sizeof(float) : precision_bytes(layer->shape.precision);
+}
+
+// The numbers of a part from this one on.
+static void *number_at(const struct layer *layer, const struct shard_part *part, size_t number)
+{
+    return (char *)part->numbers + number * part_number_bytes(layer, part);
+}
+
+// Onto the first part: as much of each as of the sum is wanted there.
 static void sum_parts(const struct layer *layer, struct queue *queue, const struct shard_part *parts, size_t count)
 {
     const struct shard_part sum = parts[0];
-    const size_t size = sum.are_floats ? sizeof(float) : precision_bytes(layer->shape.precision);
     for (size_t s = 1; s < count; s++)
         if (sum.are_floats)
             kernel_add_floats(queue, sum.numbers, sum.numbers, parts[s].numbers, sum.count);
         else
             kernel_add(queue, sum.numbers, sum.numbers, parts[s].numbers, sum.count);
-    for (size_t s = 1; s < count; s++)
-        queue_copy(queue, parts[s].numbers, sum.numbers, sum.count * size);
+    const bool is_scattered = sum.exchange == SHARD_REDUCE_SCATTER;
+    const size_t own = is_scattered ? sum.count / count : sum.count;
+    for (size_t s = 1; s < count; s++) {
+        const size_t first = is_scattered ? s * own : 0;
+        queue_copy(queue, number_at(layer, &parts[s], first), number_at(layer, &sum, first),
+                   own * part_number_bytes(layer, &sum));
+    }
+}
+
+static void gather_parts(const struct layer *layer, struct queue *queue, const struct shard_part *parts, size_t count)
+{
+    const size_t own = parts[0].count / count;
+    for (size_t from = 0; from < count; from++)
+        for (size_t to = 0; to < count; to++)
+            if (to != from)
+                queue_copy(queue, number_at(layer, &parts[to], from * own), number_at(layer, &parts[from], from * own),
+                           own * part_number_bytes(layer, &parts[to]));
 }
 
 // This pass's parts of sequences.
@@ -71,35 +112,34 @@ static void parts_of(const struct layer *shards, const struct layer_pass *passes
         parts[s] = layer_part(&shards[s], passes[s].split, passes[s].splits);
 }
 
-void shards_forward(const struct layer *shards, const struct layer_pass *passes, size_t count)
+static void run_together(const struct layer *parts, const struct layer_pass *passes, size_t count,
+                         const struct kind_step steps[KIND_STEPS])
 {
-    struct shard_part sums[SHARDS_MOST] = { { NULL, 0, false } };
-    struct layer parts[SHARDS_MOST] = { { .kind = NULL } };
-    const struct layer_kind *kind = shards[0].kind;
-    parts_of(shards, passes, count, parts);
-    for (size_t s = 0; s < count; s++) {
-        kind->forward(&parts[s], &passes[s]);
-        sums[s] = kind->forward_part(&parts[s], &passes[s]);
+    struct shard_part own[SHARDS_MOST] = { { NULL, 0, false, SHARD_ALL_REDUCE } };
+    for (size_t i = 0; i < KIND_STEPS && steps[i].run; i++) {
+        for (size_t s = 0; s < count; s++) {
+            steps[i].run(&parts[s], &passes[s]);
+            own[s] = steps[i].part ? steps[i].part(&parts[s], &passes[s]) : (struct shard_part){ 0 };
+        }
+        if (own[0].count > 0)
+            (own[0].exchange == SHARD_ALL_GATHER ? gather_parts : sum_parts)(&parts[0], passes[0].queue, own, count);
     }
-    sum_parts(&parts[0], passes[0].queue, sums, count);
-    for (size_t s = 0; s < count; s++)
-        kind->forward_end(&parts[s], &passes[s]);
 }
 
-static void backward_input(const struct layer *parts, const struct layer_pass *inner, size_t count)
+void shards_forward(const struct layer *shards, const struct layer_pass *passes, size_t count)
 {
-    struct shard_part sums[SHARDS_MOST] = { { NULL, 0, false } };
-    const struct layer_kind *kind = parts[0].kind;
-    for (size_t s = 0; s < count; s++) {
-        kind->backward_input(&parts[s], &inner[s]);
-        if (kind->input_part)
-            sums[s] = kind->input_part(&parts[s], &inner[s]);
-    }
-    if (!kind->input_part)
-        return;
-    sum_parts(&parts[0], inner[0].queue, sums, count);
+    struct layer parts[SHARDS_MOST] = { { .kind = NULL } };
+    parts_of(shards, passes, count, parts);
+    run_together(parts, passes, count, parts[0].kind->forward);
+}
+
+typedef struct layer_pass inner_pass(const struct layer *layer, const struct layer_pass *pass);
+
+static void inner_passes(const struct layer *shards, const struct layer_pass *passes, size_t count, inner_pass *of,
+                         struct layer_pass inner[SHARDS_MOST])
+{
     for (size_t s = 0; s < count; s++)
-        kind->backward_input_end(&parts[s], &inner[s]);
+        inner[s] = of(&shards[s], &passes[s]);
 }
 
 void shards_backward(const struct layer *shards, const struct layer_pass *passes, size_t count)
@@ -107,11 +147,9 @@ void shards_backward(const struct layer *shards, const struct layer_pass *passes
     struct layer_pass inner[SHARDS_MOST] = { { 0 } };
     struct layer parts[SHARDS_MOST] = { { .kind = NULL } };
     parts_of(shards, passes, count, parts);
-    for (size_t s = 0; s < count; s++)
-        inner[s] = layer_pass_of_backward(&shards[s], &passes[s]);
-    backward_input(parts, inner, count);
-    for (size_t s = 0; s < count; s++)
-        parts[s].kind->backward_weight(&parts[s], &inner[s]);
+    inner_passes(shards, passes, count, layer_pass_of_backward, inner);
+    run_together(parts, inner, count, parts[0].kind->backward_input);
+    run_together(parts, inner, count, parts[0].kind->backward_weight);
 }
 
 void shards_backward_input(const struct layer *shards, const struct layer_pass *passes, size_t count)
@@ -119,9 +157,17 @@ void shards_backward_input(const struct layer *shards, const struct layer_pass *
     struct layer_pass inner[SHARDS_MOST] = { { 0 } };
     struct layer parts[SHARDS_MOST] = { { .kind = NULL } };
     parts_of(shards, passes, count, parts);
-    for (size_t s = 0; s < count; s++)
-        inner[s] = layer_pass_of_input(&shards[s], &passes[s]);
-    backward_input(parts, inner, count);
+    inner_passes(shards, passes, count, layer_pass_of_input, inner);
+    run_together(parts, inner, count, parts[0].kind->backward_input);
+}
+
+void shards_backward_weight(const struct layer *shards, const struct layer_pass *passes, size_t count)
+{
+    struct layer_pass inner[SHARDS_MOST] = { { 0 } };
+    struct layer parts[SHARDS_MOST] = { { .kind = NULL } };
+    parts_of(shards, passes, count, parts);
+    inner_passes(shards, passes, count, layer_pass_of_weight, inner);
+    run_together(parts, inner, count, parts[0].kind->backward_weight);
 }
 
 // --- parameters -------------------------------------------------------------------------
@@ -150,6 +196,7 @@ static void copy_between(const struct layer *shard, size_t bytes, char *own, cha
     struct tensor tensors[LAYER_TENSORS], of_whole[LAYER_TENSORS];
     struct tensor_run run;
     entire.shape.shards = entire.shape.shard = 0;
+    entire.shape.shares_rows = false;
     const size_t count = layer_tensors(shard, tensors);
     layer_tensors(&entire, of_whole);
     for (size_t t = 0; t < count; t++)

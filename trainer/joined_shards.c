@@ -8,14 +8,15 @@ bool binding_open_shards(struct layer_binding *binding, const struct model *mode
                          uint32_t shards, struct error *error)
 {
     const struct layer *whole = &model->layers[binding->layer.index];
+    const struct sharding sharding = { .shards = shards };
     struct layer words;
-    if (whole->shape.tied && layer_shard(&model->layers[0], shards, 0, &words, error))
+    if (whole->shape.tied && layer_shard(&model->layers[0], sharding, 0, &words, error))
         binding->tied = layer_sizes(&words);
     binding->all = calloc(shards, sizeof binding->all[0]);
     binding->shard_count = shards;
     bool good = binding->all || error_no_memory(error, "the layers of a model");
     for (uint32_t s = 0; good && s < shards; s++)
-        good = layer_shard(whole, shards, s, &binding->all[s], error)
+        good = layer_shard(whole, sharding, s, &binding->all[s], error)
             && layer_ask(&binding->all[s], device, error);
     if (good)
         binding->layer = binding->all[0];

@@ -128,7 +128,7 @@ bool measure_shards(struct profile *profile, const char *spec, struct device *de
     bool good = first || (model && error_set(error, "model %s has no layer that %u devices can share: take a number that"
                                              " divides its heads, or its words", model->name, shards));
     uint64_t sum_ns = 0;
-    good = good && model_shard(model, shards, 0, error);
+    good = good && model_shard(model, (struct sharding){ .shards = shards }, 0, error);
     if (good && cluster)
         sum_ns = (shards - 1) * transfer_ns(layer_sizes(first).output_bytes, cluster->levels[0].bytes_per_second,
                                             cluster->levels[0].latency_ns);

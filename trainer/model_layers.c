@@ -285,7 +285,7 @@ static bool split(struct layer_binding *binding, const struct model *model, stru
         return true;
     if (!splitting->meeting)
         return binding_open_shards(binding, model, device, shards, error);
-    return layer_shard(whole, shards, splitting->shard, &binding->layer, error)
+    return layer_shard(whole, (struct sharding){ .shards = shards }, splitting->shard, &binding->layer, error)
         && open_sums(binding, splitting, error);
 }
 

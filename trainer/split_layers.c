@@ -39,7 +39,8 @@ static struct layer shard_of(const struct split_layers *layers, uint32_t layer, 
 {
     struct layer shard;
     struct error error = { 0 };
-    const bool good = layer_shard(&layers->model->layers[layer], layers->shards[layer], member, &shard, &error);
+    const struct sharding sharding = { .shards = layers->shards[layer] };
+    const bool good = layer_shard(&layers->model->layers[layer], sharding, member, &shard, &error);
     assert(good);  // it is, already
     (void)good;
     return shard;

@@ -10,6 +10,7 @@ enum { MOST = 4 };
 // A layer whole, and all its shards with memory of their own.
 struct piece {
     struct layer layer;
+    size_t first, numbers;  // of the layer's input and output, those that it has
     struct layer_sizes sizes;
     unsigned char *parameters;
     float *gradients;
@@ -37,21 +38,32 @@ static const struct row {
     float dropout;
     double tolerance;
     size_t vocabulary, padding;  // of embedding and head
+    bool shares_rows;
 } rows[] = {
-    { "attention in 1", "cpu", &layer_attention, 1, 0, 2e-5, 0, 0 },
-    { "attention in 2", "cpu", &layer_attention, 2, 0, 2e-5, 0, 0 },
-    { "attention in 3 with dropout", "cpu", &layer_attention, 3, 0.3f, 2e-5, 0, 0 },
-    { "attention in 2 of bfloat16", "cpu:bf16", &layer_attention, 2, 0, 2e-2, 0, 0 },
-    { "attention in 2 on a queue that runs ahead", "cpu:queued", &layer_attention, 2, 0, 2e-5, 0, 0 },
-    { "mlp in 2", "cpu", &layer_mlp, 2, 0, 2e-5, 0, 0 },
-    { "mlp in 4 with dropout", "cpu", &layer_mlp, 4, 0.3f, 2e-5, 0, 0 },
-    { "mlp in 3 of bfloat16", "cpu:bf16", &layer_mlp, 3, 0, 2e-2, 0, 0 },
-    { "embedding in 2 with dropout", "cpu", &layer_embedding, 2, 0.3f, 2e-5, 12, 0 },
-    { "embedding in 3, padded", "cpu", &layer_embedding, 3, 0, 2e-5, 13, 2 },
-    { "embedding in 4 of bfloat16", "cpu:bf16", &layer_embedding, 4, 0, 2e-2, 12, 0 },
-    { "head in 2", "cpu", &layer_head, 2, 0, 2e-5, 22, 0 },
-    { "head in 3, padded", "cpu:queued", &layer_head, 3, 0, 2e-5, 22, 2 },
-    { "head in 4 of bfloat16", "cpu:bf16", &layer_head, 4, 0, 2e-2, 12, 0 },
+    { "attention in 1", "cpu", &layer_attention, 1, 0, 2e-5, 0, 0, false },
+    { "attention in 2", "cpu", &layer_attention, 2, 0, 2e-5, 0, 0, false },
+    { "attention in 3 with dropout", "cpu", &layer_attention, 3, 0.3f, 2e-5, 0, 0, false },
+    { "attention in 2 of bfloat16", "cpu:bf16", &layer_attention, 2, 0, 2e-2, 0, 0, false },
+    { "attention in 2 on a queue that runs ahead", "cpu:queued", &layer_attention, 2, 0, 2e-5, 0, 0, false },
+    { "mlp in 2", "cpu", &layer_mlp, 2, 0, 2e-5, 0, 0, false },
+    { "mlp in 4 with dropout", "cpu", &layer_mlp, 4, 0.3f, 2e-5, 0, 0, false },
+    { "mlp in 3 of bfloat16", "cpu:bf16", &layer_mlp, 3, 0, 2e-2, 0, 0, false },
+    { "embedding in 2 with dropout", "cpu", &layer_embedding, 2, 0.3f, 2e-5, 12, 0, false },
+    { "embedding in 3, padded", "cpu", &layer_embedding, 3, 0, 2e-5, 13, 2, false },
+    { "embedding in 4 of bfloat16", "cpu:bf16", &layer_embedding, 4, 0, 2e-2, 12, 0, false },
+    { "head in 2", "cpu", &layer_head, 2, 0, 2e-5, 22, 0, false },
+    { "head in 3, padded", "cpu:queued", &layer_head, 3, 0, 2e-5, 22, 2, false },
+    { "head in 4 of bfloat16", "cpu:bf16", &layer_head, 4, 0, 2e-2, 12, 0, false },
+    { "attention in 2 that share rows", "cpu", &layer_attention, 2, 0, 2e-5, 0, 0, true },
+    { "attention in 3 that share rows, with dropout", "cpu:queued", &layer_attention, 3, 0.3f, 2e-5, 0, 0, true },
+    { "attention in 2 of bfloat16 that share rows", "cpu:bf16", &layer_attention, 2, 0, 2e-2, 0, 0, true },
+    { "mlp in 2 that share rows", "cpu:queued", &layer_mlp, 2, 0, 2e-5, 0, 0, true },
+    { "mlp in 4 that share rows, with dropout", "cpu", &layer_mlp, 4, 0.3f, 2e-5, 0, 0, true },
+    { "embedding in 2 that share rows, with dropout", "cpu", &layer_embedding, 2, 0.3f, 2e-5, 12, 0, true },
+    { "embedding in 3 that share rows, padded", "cpu", &layer_embedding, 3, 0, 2e-5, 13, 2, true },
+    { "head in 2 that share rows", "cpu", &layer_head, 2, 0, 2e-5, 22, 0, true },
+    { "head in 3 that share rows, padded", "cpu:queued", &layer_head, 3, 0, 2e-5, 22, 2, true },
+    { "head in 4 of bfloat16 that share rows", "cpu:bf16", &layer_head, 4, 0, 2e-2, 12, 0, true },
 };
 
 static void *take(const struct stand *s, uint64_t bytes)
@@ -72,7 +84,9 @@ static void piece_open(const struct stand *s, struct piece *piece)
     piece->gradients = take(s, piece->sizes.gradient_bytes);
     memset(piece->gradients, 0, piece->sizes.gradient_bytes);
     piece->output = take(s, piece->sizes.output_bytes);
-    piece->input_gradient = take(s, s->numbers * s->number_bytes);
+    piece->numbers = s->numbers / (piece->layer.shape.shares_rows ? s->count : 1);
+    piece->first = piece->layer.shape.shares_rows ? piece->layer.shape.shard * piece->numbers : 0;
+    piece->input_gradient = take(s, piece->numbers * s->number_bytes);
     piece->saved = take(s, piece->sizes.saved_bytes);
     piece->held = take(s, piece->sizes.held_for_weight_bytes);
     const uint64_t forward = piece->sizes.workspace_bytes, backward = piece->sizes.backward_workspace_bytes;
@@ -107,23 +121,27 @@ static double *numbers_of(const struct stand *s, const void *values, size_t coun
 static struct layer whole_of(const struct row *row, enum precision precision)
 {
     return (struct layer){ .name = "it", .kind = row->kind, .index = 3,
-                           .shape = { .batch = 2, .sequence = 5, .in = 24, .out = 24, .heads = 6, .branches = 4,
+                           .shape = { .batch = 2, .sequence = row->shares_rows ? 8 * row->shards : 5, .in = 24, .out = 24, .heads = 6, .branches = 4,
                                       .vocabulary = row->vocabulary, .padding = row->padding,
                                       .dropout = row->dropout, .precision = precision } };
 }
 
 static struct layer_pass pass_of(const struct stand *s, struct piece *piece)
 {
+    const enum precision precision = device_precision(s->device);
     return (struct layer_pass){
-        .queue = s->queue, .parameters = piece->parameters, .gradients = piece->gradients, .input = s->input,
-        .output = piece->output, .saved = piece->saved, .held = piece->held, .output_gradient = s->output_gradient,
+        .queue = s->queue, .parameters = piece->parameters, .gradients = piece->gradients,
+        .input = values_at(s->input, precision, piece->first),
+        .output = piece->output, .saved = piece->saved, .held = piece->held,
+        .output_gradient = values_at(s->output_gradient, precision, piece->first),
         .input_gradient = piece->input_gradient, .workspace = piece->workspace, .seed = 5, .step = 6, .micro_batch = 7,
         .training = true, .tokens = s->words, .targets = s->words, .loss_scale = 0.1f,
         .loss = piece->layer.kind == &layer_head ? &piece->loss : NULL,
     };
 }
 
-static void stand_up(struct stand *s, const struct row *row)
+// With a layer like this one.
+static void stand_up_of(struct stand *s, const struct row *row, const struct layer *like)
 {
     struct error error = { 0 };
     *s = (struct stand){ .device = device_open(row->device, &error), .count = row->shards };
@@ -131,7 +149,8 @@ static void stand_up(struct stand *s, const struct row *row)
     s->queue = queue_create(s->device, &error);
     assert_good(s->queue, error);
     s->number_bytes = precision_bytes(device_precision(s->device));
-    const struct layer whole = whole_of(row, device_precision(s->device));
+    const struct layer whole = like ? *like : whole_of(row, device_precision(s->device));
+    const struct sharding sharding = { s->count, row->shares_rows };
     s->whole.layer = whole;
     s->numbers = whole.shape.batch * whole.shape.sequence * whole.shape.out;
     s->input = take(s, s->numbers * s->number_bytes);
@@ -146,7 +165,7 @@ static void stand_up(struct stand *s, const struct row *row)
                        s->whole.sizes.parameter_bytes / s->number_bytes);
     assert_good(queue_wait(s->queue, &error), error);
     for (size_t i = 0; i < s->count; i++) {
-        assert_good(layer_shard(&whole, s->count, i, &s->shards[i].layer, &error), error);
+        assert_good(layer_shard(&whole, sharding, i, &s->shards[i].layer, &error), error);
         piece_open(s, &s->shards[i]);
         shard_cut(&s->shards[i].layer, s->number_bytes, s->shards[i].parameters, s->whole.parameters);
         s->layers[i] = s->shards[i].layer;
@@ -154,6 +173,11 @@ static void stand_up(struct stand *s, const struct row *row)
     }
     s->input_numbers = numbers_of(s, s->input, s->numbers);
     s->gradient_numbers = numbers_of(s, s->output_gradient, s->numbers);
+}
+
+static void stand_up(struct stand *s, const struct row *row)
+{
+    stand_up_of(s, row, NULL);
 }
 
 static void sit_down(struct stand *s)
@@ -235,10 +259,11 @@ static void compare_with_double(const struct stand *s, const struct row *row)
     slow_backward(&slow, parameters, s->input_numbers, &exact);
     float *gradients = joined_gradients(s);
     for (size_t i = 0; i < s->count; i++) {
-        double *output = numbers_of(s, s->shards[i].output, s->numbers);
-        double *gradient = numbers_of(s, s->shards[i].input_gradient, s->numbers);
-        expect_near("output", output, slow.output, s->numbers, row->tolerance);
-        expect_near("input's gradient", gradient, exact.input, s->numbers, row->tolerance);
+        const struct piece *shard = &s->shards[i];
+        double *output = numbers_of(s, shard->output, shard->numbers);
+        double *gradient = numbers_of(s, shard->input_gradient, shard->numbers);
+        expect_near("output", output, slow.output + shard->first, shard->numbers, row->tolerance);
+        expect_near("input's gradient", gradient, exact.input + shard->first, shard->numbers, row->tolerance);
         free(output);
         free(gradient);
     }
@@ -269,8 +294,9 @@ static void compare_with_whole(const struct stand *s, const struct row *row, str
     settle(s);
     double *want = numbers_of(s, is_head ? whole->input_gradient : whole->output, s->numbers);
     for (size_t i = 0; i < s->count; i++) {
-        double *got = numbers_of(s, is_head ? s->shards[i].input_gradient : s->shards[i].output, s->numbers);
-        expect_near(is_head ? "input's gradient" : "output", got, want, s->numbers, row->tolerance);
+        const struct piece *shard = &s->shards[i];
+        double *got = numbers_of(s, is_head ? shard->input_gradient : shard->output, shard->numbers);
+        expect_near(is_head ? "input's gradient" : "output", got, want + shard->first, shard->numbers, row->tolerance);
         free(got);
     }
     free(want);
@@ -314,14 +340,13 @@ static void b_of_shards_is_i_and_then_w(void **state)
     stand_up(&halves, *state);
     shards_forward(halves.layers, halves.passes, halves.count);
     shards_backward_input(halves.layers, halves.passes, halves.count);
-    for (size_t i = 0; i < halves.count; i++)
-        layer_backward_weight(&halves.layers[i], &halves.passes[i]);
+    shards_backward_weight(halves.layers, halves.passes, halves.count);
     settle(&halves);
     for (size_t i = 0; i < s.count; i++) {
         assert_memory_equal(s.shards[i].gradients, halves.shards[i].gradients, s.shards[i].sizes.gradient_bytes);
         if (s.layers[i].kind != &layer_embedding)
             assert_memory_equal(s.shards[i].input_gradient, halves.shards[i].input_gradient,
-                                s.numbers * s.number_bytes);
+                                s.shards[i].numbers * s.number_bytes);
     }
     sit_down(&s);
     sit_down(&halves);
@@ -334,6 +359,7 @@ static void a_single_shard_is_the_layer_bit_for_bit(void **state)
         struct stand s;
         struct row row = rows[r];
         row.shards = 1;
+        row.shares_rows = false;
         stand_up(&s, &row);
         const struct layer_pass pass = pass_of(&s, &s.whole);
         layer_forward(&s.whole.layer, &pass);
@@ -346,6 +372,41 @@ static void a_single_shard_is_the_layer_bit_for_bit(void **state)
         assert_memory_equal(s.whole.gradients, s.shards[0].gradients, s.whole.sizes.gradient_bytes);
         sit_down(&s);
     }
+}
+
+// Products are of the same rows in the same order, and what is between them is of each row by itself.
+static void sharing_rows_changes_the_bits_of_norm_gradients_alone(void **state)
+{
+    const struct row *row = *state;
+    struct row twin_row = *row;
+    struct stand s, twin;
+    twin_row.shares_rows = false;
+    stand_up(&s, row);
+    struct layer whole = s.whole.layer;
+    whole.has_asked = false;
+    stand_up_of(&twin, &twin_row, &whole);
+    for (struct stand *of = &s; of; of = of == &s ? &twin : NULL) {
+        shards_forward(of->layers, of->passes, of->count);
+        shards_backward(of->layers, of->passes, of->count);
+        settle(of);
+    }
+    for (size_t i = 0; i < s.count; i++) {
+        const struct piece *own = &s.shards[i], *all = &twin.shards[i];
+        const size_t at = own->first * s.number_bytes, bytes = own->numbers * s.number_bytes;
+        if (row->kind != &layer_head)
+            assert_memory_equal(own->output, (char *)all->output + at, bytes);
+        if (row->kind != &layer_embedding)
+            assert_memory_equal(own->input_gradient, (char *)all->input_gradient + at, bytes);
+        struct tensor tensors[LAYER_TENSORS];
+        const size_t count = layer_tensors(&own->layer, tensors);
+        for (size_t t = 0; t < count; t++)
+            if (strncmp(tensors[t].name, "norm.", 5) != 0)
+                assert_memory_equal(own->gradients + tensors[t].offset, all->gradients + tensors[t].offset,
+                                    tensors[t].rows * tensors[t].columns * sizeof(float));
+    }
+    assert_true(row->kind != &layer_head || s.shards[0].loss == twin.shards[0].loss);
+    sit_down(&s);
+    sit_down(&twin);
 }
 
 static void shards_begin_as_what_is_cut_from_the_layer(void **state)
@@ -404,7 +465,8 @@ static void shards_share_the_work(void **state)
     uint64_t flops = 0;
     for (size_t i = 0; i < s.count; i++) {
         flops += s.shards[i].sizes.flops;
-        assert_true(s.shards[i].sizes.output_bytes == s.whole.sizes.output_bytes);
+        assert_true(s.shards[i].sizes.output_bytes * (s.layers[i].shape.shares_rows ? s.count : 1)
+                    == s.whole.sizes.output_bytes);
         assert_true(s.count == 1 || s.shards[i].sizes.parameter_bytes < s.whole.sizes.parameter_bytes);
     }
     assert_true(flops == s.whole.sizes.flops);
@@ -417,15 +479,19 @@ static void what_cannot_be_shared_evenly_is_refused(void **state)
     struct error error = { 0 };
     struct layer layer;
     const struct layer attention = whole_of(&rows[0], PRECISION_FP32);
-    assert_false(layer_shard(&attention, 4, 0, &layer, &error));
+    assert_false(layer_shard(&attention, (struct sharding){ .shards = 4 }, 0, &layer, &error));
     assert_string_equal(error.text, "layer it: 6 heads cannot be shared by 4 shards");
     error = (struct error){ 0 };
     const struct layer mlp = whole_of(&rows[5], PRECISION_FP32);
-    assert_false(layer_shard(&mlp, 5, 0, &layer, &error));
+    assert_false(layer_shard(&mlp, (struct sharding){ .shards = 5 }, 0, &layer, &error));
     assert_string_equal(error.text, "layer it: 96 inner columns cannot be shared by 5 shards");
     error = (struct error){ 0 };
-    assert_false(layer_shard(&mlp, 96, 0, &layer, &error));
+    assert_false(layer_shard(&mlp, (struct sharding){ .shards = 96 }, 0, &layer, &error));
     assert_string_equal(error.text, "layer it: 96 shards are more than 64");
+    error = (struct error){ 0 };
+    assert_false(layer_shard(&mlp, (struct sharding){ 2, true }, 0, &layer, &error));
+    assert_string_equal(error.text, "layer it: 10 rows of 24 numbers cannot be shared by 2 shards as tensors of a multiple"
+                        " of 256 bytes");
     assert_false(layer_can_be_split(&(struct layer){ .kind = &layer_linear }, 2));
     struct layer head = { .kind = &layer_head, .shape = { .vocabulary = 13 } };
     assert_false(layer_can_be_split(&head, 2));
@@ -436,7 +502,7 @@ static void what_cannot_be_shared_evenly_is_refused(void **state)
 
 int main(void)
 {
-    enum { ROWS = sizeof rows / sizeof rows[0], EACH = 5 };
+    enum { ROWS = sizeof rows / sizeof rows[0], EACH = 6 };
     static const struct {
         const char *name;
         CMUnitTestFunction function;
@@ -446,8 +512,10 @@ int main(void)
         { "shards begin as what is cut from the layer", shards_begin_as_what_is_cut_from_the_layer },
         { "every parameter is counted once", every_parameter_is_counted_once },
         { "shards share the work", shards_share_the_work },
+        { "sharing rows changes the bits of norm gradients alone",
+          sharing_rows_changes_the_bits_of_norm_gradients_alone },
     };
-    static char names[ROWS * EACH][96];
+    static char names[ROWS * EACH][120];
     struct CMUnitTest tests[ROWS * EACH + 2] = {
         [ROWS * EACH] = cmocka_unit_test(a_single_shard_is_the_layer_bit_for_bit),
         [ROWS * EACH + 1] = cmocka_unit_test(what_cannot_be_shared_evenly_is_refused),

@@ -216,7 +216,7 @@ static void a_layer_split_over_devices_is_a_variant(void **state)
         if (layer->variant_count == 0)
             continue;
         const struct profile_variant *variant = &layer->variants[0];
-        assert_true(layer_shard(&model->layers[l], 2, 1, &shard, &error));
+        assert_true(layer_shard(&model->layers[l], (struct sharding){ .shards = 2 }, 1, &shard, &error));
         const struct layer_sizes sizes = layer_sizes(&shard);
         assert_string_equal(variant->layer.name, "tensor2");
         assert_int_equal(tensor_shards(variant->layer.name), 2);
