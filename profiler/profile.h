@@ -75,6 +75,7 @@ struct profile_layer {
 struct profile_variant {
     struct profile_layer layer;
     uint32_t devices;  // on how many it is split, from 1
+    bool shares_output;  // whether each of them has a share of what the layer hands on, and of what it reads
     uint64_t communication_ns;
 };
 

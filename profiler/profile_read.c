@@ -137,6 +137,15 @@ static void read_shapes(struct reader *reader, struct json *object, struct profi
         layer->shapes[layer->shape_count++] = read_shape(&item);
 }
 
+static void read_shares_output(const struct reader *reader, struct json *object, struct profile_variant *variant)
+{
+    if (reader->version < 7 || !json_has(object, "shares_output"))
+        return;
+    variant->shares_output = json_bool(object, "shares_output");
+    if (variant->shares_output && variant->devices < 2)
+        json_refuse_key(object, "shares_output", "is true of a variant on one device");
+}
+
 static void read_variants(struct reader *reader, struct json *object, struct profile_layer *layer)
 {
     if (!json_has(object, "variants"))
@@ -153,6 +162,7 @@ static void read_variants(struct reader *reader, struct json *object, struct pro
         variant->devices = 1;
         if (reader->version >= 2 && json_has(&item, "devices"))
             variant->devices = (uint32_t)json_u64(&item, "devices", 1, PROFILE_MOST_DEVICES);
+        read_shares_output(reader, &item, variant);
         json_end(&item);
     }
 }

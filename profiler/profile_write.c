@@ -77,6 +77,8 @@ static void write_variants(const struct profile_layer *layer, struct json_writer
         json_put_u64(writer, "communication_ns", layer->variants[i].communication_ns);
         if (layer->variants[i].devices > 1)
             json_put_u64(writer, "devices", layer->variants[i].devices);
+        if (layer->variants[i].shares_output)
+            json_put_bool(writer, "shares_output", true);
         json_close(writer);
     }
     json_close(writer);
@@ -144,9 +146,20 @@ static bool has_states_elsewhere(const struct profile_layer *layer)
     return has;
 }
 
+static bool has_shared_output(const struct profile_layer *layer)
+{
+    bool has = false;
+    for (size_t v = 0; v < layer->variant_count; v++)
+        has |= layer->variants[v].shares_output;
+    return has;
+}
+
 // The lowest version that can hold it.
 static uint64_t profile_version(const struct profile *profile)
 {
+    for (size_t i = 0; i < profile->layer_count; i++)
+        if (has_shared_output(&profile->layers[i]))
+            return 7;
     for (size_t i = 0; i < profile->layer_count; i++)
         if (has_states_elsewhere(&profile->layers[i]))
             return 6;

@@ -27,6 +27,22 @@ uint32_t variant_devices(const struct profile *profile, const char *name)
     return 1;
 }
 
+static bool shares_output(const struct profile *profile, const char *name)
+{
+    bool shares = false;
+    for (size_t l = 0; name && l < profile->layer_count; l++) {
+        const struct profile_variant *variant = find(&profile->layers[l], name);
+        shares |= variant && variant->shares_output;
+    }
+    return shares;
+}
+
+bool variants_meet(const struct profile *profile, const char *one, const char *other)
+{
+    const bool are_same = one == other || (one && other && strcmp(one, other) == 0);
+    return are_same || (!shares_output(profile, one) && !shares_output(profile, other));
+}
+
 static void take(struct profile_layer *layer, const struct profile_variant *variant)
 {
     const struct profile_layer *from = &variant->layer;
@@ -38,6 +54,8 @@ static void take(struct profile_layer *layer, const struct profile_variant *vari
     layer->backward_weight_ns = from->backward_weight_ns;
     layer->parameter_bytes = from->parameter_bytes;
     layer->states_elsewhere_bytes = from->states_elsewhere_bytes;
+    if (variant->shares_output)
+        layer->output_bytes = from->output_bytes;
     layer->saved_bytes = from->saved_bytes;
     layer->carried_bytes = from->carried_bytes;
     layer->input_kept = from->input_kept;
@@ -50,6 +68,7 @@ static void take(struct profile_layer *layer, const struct profile_variant *vari
 static bool take_all(struct profile *of, const char *name, struct error *error)
 {
     const uint32_t devices = variant_devices(of, name);
+    const bool shares = shares_output(of, name);
     bool found = name == NULL;
     for (size_t l = 0; l < of->layer_count; l++) {
         const struct profile_variant *variant = find(&of->layers[l], name);
@@ -57,6 +76,9 @@ static bool take_all(struct profile *of, const char *name, struct error *error)
             return error_set(error,
                              "layer %zu runs \"%.60s\" on %" PRIu32 " devices, a layer in front of it on %" PRIu32, l,
                              name, devices_of(variant), devices);
+        if (shares && !(variant && variant->shares_output))
+            return error_set(error, "layer %zu has no variant \"%.60s\" of which each device has a share of the output, as"
+                             " others have: all layers need one", l, name);
         if (variant)
             take(&of->layers[l], variant);
         found |= variant != NULL;

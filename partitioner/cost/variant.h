@@ -11,6 +11,10 @@
 // communication_ns is added to F, to B and to I, and not to W. `output_bytes` stay the
 // layer's: what a layer hands on is whole on every device of the group. `devices` of the
 // variant says how large the group is.
+//
+// Of a variant that `shares_output` each device of the group has a share of what layers hand
+// on (sequence parallel), and `output_bytes` are the variant's. Nobody gathers or cuts these
+// shares: all layers have such a variant, and the stages in front and behind take it, too.
 #ifndef PARTITIONER_COST_VARIANT_H
 #define PARTITIONER_COST_VARIANT_H
 
@@ -21,6 +25,9 @@
 // add up to more than a document can hold. Freed by variant_free().
 struct profile *variant_of(const struct profile *profile, const char *name, struct error *error);
 void variant_free(struct profile *of);
+
+// Whether a stage of the one can stand next to one of the other.
+bool variants_meet(const struct profile *profile, const char *one, const char *other);
 
 // The devices of a group that runs it; 1 for none.
 uint32_t variant_devices(const struct profile *profile, const char *name);

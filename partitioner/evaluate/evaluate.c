@@ -62,7 +62,7 @@ static struct cluster_device least_device(const struct plan *plan, const struct 
 }
 
 // The numbers of the variant that the stage names, in place of its layers' own: of a copy
-// of the layers, which is all that is freed of it. Every layer keeps its output.
+// of the layers, which is all that is freed of it. Every layer keeps its output, unless devices have shares of it.
 static bool take_variant(const struct plan_stage *stage, size_t s, struct profile *copy, struct error *error)
 {
     uint32_t group = stage->variant ? 0 : 1;
@@ -77,7 +77,8 @@ static bool take_variant(const struct plan_stage *stage, size_t s, struct profil
             with.backward_ns += variant->communication_ns;
             with.backward_input_ns += variant->communication_ns;
             with.recompute_ns += variant->communication_ns;
-            with.output_bytes = layer->output_bytes;
+            if (!variant->shares_output)
+                with.output_bytes = layer->output_bytes;
             with.receives = layer->receives;
             with.receive_count = layer->receive_count;
             with.sends = layer->sends;
@@ -267,6 +268,33 @@ static bool check_cuts(const struct plan *plan, const struct profile *profile, s
         || error_set_kind(error, ERROR_ANSWER, "the stages hold %u layers, the profile %zu", next, profile->layer_count);
 }
 
+// How many layers have the variant, with each device having a share of what they hand on.
+static size_t count_shared(const struct profile *profile, const char *variant)
+{
+    size_t count = 0;
+    for (size_t l = 0; variant && l < profile->layer_count; l++)
+        for (size_t v = 0; v < profile->layers[l].variant_count; v++)
+            count += profile->layers[l].variants[v].shares_output
+                  && strcmp(profile->layers[l].variants[v].layer.name, variant) == 0;
+    return count;
+}
+
+// Nobody brings the shares of devices together: where one stage has them, all do.
+static bool check_shared(const struct plan *plan, const struct profile *profile, struct error *error)
+{
+    for (size_t s = 0; s < plan->stage_count; s++) {
+        const char *variant = plan->stages[s].variant, *first = plan->stages[0].variant;
+        const size_t count = count_shared(profile, variant), of_first = count_shared(profile, first);
+        if (count > 0 && count < profile->layer_count)
+            return error_set_kind(error, ERROR_ANSWER, "stages[%zu].variant: devices have a share of what %zu of %zu layers"
+                                  " hand on, not of all", s, count, profile->layer_count);
+        if ((count > 0 || of_first > 0) && (!variant || !first || strcmp(variant, first) != 0))
+            return error_set_kind(error, ERROR_ANSWER, "stages[%zu].variant: devices have a share of what is handed on"
+                                  " there, or in stage 0, and not in both", s);
+    }
+    return true;
+}
+
 // Every stage's rank may hold others, too; of copies the largest counts.
 static bool check_live_peaks(const struct plan *plan, const struct simulation *run, struct error *error)
 {
@@ -356,7 +384,7 @@ static bool check_all(const struct evaluation *evaluation, struct error *error)
 // The profile's layers stand in the plan's order already.
 static bool evaluate_ordered(const struct plan *plan, const struct profile *profile, struct error *error)
 {
-    if (!check_cuts(plan, profile, error))
+    if (!check_cuts(plan, profile, error) || !check_shared(plan, profile, error))
         return false;
     const uint32_t length = predict_run_length(plan->weights, plan->ranks, plan->micro_batches);
     struct evaluation evaluation = { .plan = plan, .profile = profile };

@@ -105,17 +105,44 @@ static bool total_all(struct layout_bounds *bounds, struct error *error)
     return true;
 }
 
+// Of a variant by name, the bytes of a message over each cut, where they are less than what is known.
+static bool lower_cuts(const struct layout_bounds *bounds, const char *name, uint64_t *cut, struct error *error)
+{
+    const struct search_request *request = bounds->request;
+    struct profile *view = variant_of(request->profile, name, error);
+    struct intervals *intervals = view ? intervals_create(view, &request->holding, error) : NULL;
+    for (uint32_t l = 1; intervals && l < bounds->layers; l++)
+        cut[l] = min_u64(cut[l], intervals->cut[l]);
+    intervals_free(intervals);
+    variant_free(view);
+    return error->kind == ERROR_NONE;
+}
+
+static bool find_cuts(const struct layout_bounds *bounds, uint64_t *cut, struct error *error)
+{
+    const struct search_request *request = bounds->request;
+    bool good = true;
+    for (uint32_t l = 1; l < bounds->layers; l++)
+        cut[l] = UINT64_MAX;
+    for (size_t i = 0; good && i < bounds->names->count; i++)
+        good = lower_cuts(bounds, bounds->names->names[i], cut, error);
+    for (uint32_t s = 0; good && request->layout.variants && s < request->layout.stages; s++)
+        good = lower_cuts(bounds, request->layout.variants[s], cut, error);
+    return good;
+}
+
 static bool price_ways(struct layout_bounds *bounds, struct error *error)
 {
     const struct cluster *cluster = bounds->request->cluster;
     const size_t row = (size_t)bounds->layers + 1;
-    struct intervals *intervals = intervals_create(bounds->request->profile, &bounds->request->holding, error);
+    uint64_t *cut = calloc(row, sizeof *cut);
     bounds->way = calloc((cluster->level_count + 1) * row, sizeof bounds->way[0]);
-    for (size_t level = 0; intervals && bounds->way && level < cluster->level_count; level++)
+    const bool good = cut && bounds->way && find_cuts(bounds, cut, error);
+    for (size_t level = 0; good && level < cluster->level_count; level++)
         for (uint32_t l = 1; l < bounds->layers; l++)
-            bounds->way[level * row + l] = transfer_ns(intervals->cut[l], cluster->levels[level].bytes_per_second,
+            bounds->way[level * row + l] = transfer_ns(cut[l], cluster->levels[level].bytes_per_second,
                                                        cluster->levels[level].latency_ns);
-    intervals_free(intervals);
+    free(cut);
     return error->kind == ERROR_NONE && (bounds->way || error_no_memory(error, "the bounds of a plan"));
 }
 

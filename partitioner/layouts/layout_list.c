@@ -183,6 +183,8 @@ static void choose_stages(struct listing *listing)
     for (size_t v = 0; v < listing->names->count; v++) {
         const char *name = request->layout.variants ? request->layout.variants[s] : listing->names->names[v];
         const uint32_t group = variant_devices(request->profile, name);
+        if (s > 0 && !variants_meet(request->profile, now->variants[s - 1], name))
+            continue;
         const uint32_t least = is_given && request->layout.replicas ? request->layout.replicas[s] : 1;
         const uint32_t most = is_given || !request->free.replicas ? least : request->micro_batches;
         for (uint32_t r = least; r <= most && devices + (uint64_t)r * group <= request->ranks; r++) {

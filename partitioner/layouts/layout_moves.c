@@ -163,10 +163,9 @@ static bool move_ranks(struct annealing *annealing, struct layout *trial)
 }
 
 // Another variant on the same devices.
-static bool change_variant(struct annealing *annealing, struct layout *trial)
+static bool give_variant(const struct annealing *annealing, struct layout *trial, uint32_t s, size_t v)
 {
     const struct layout_names *names = annealing->search->names;
-    const uint32_t s = any_of(annealing, trial->stages), v = any_of(annealing, (uint32_t)names->count);
     const uint32_t devices = trial->replicas[s] * group_of(annealing, trial->variants[s]);
     const uint32_t ranks = devices / names->devices[v];
     if (names->names[v] == trial->variants[s] || devices % names->devices[v] != 0
@@ -177,6 +176,20 @@ static bool change_variant(struct annealing *annealing, struct layout *trial)
     trial->ranks += ranks - trial->replicas[s];
     trial->replicas[s] = ranks;
     return true;
+}
+
+// Of a stage, or of all where it would not go with those beside it.
+static bool change_variant(struct annealing *annealing, struct layout *trial)
+{
+    const struct layout_names *names = annealing->search->names;
+    const struct profile *profile = annealing->request->profile;
+    const uint32_t s = any_of(annealing, trial->stages), v = any_of(annealing, (uint32_t)names->count);
+    const bool meets = (s == 0 || variants_meet(profile, trial->variants[s - 1], names->names[v]))
+                    && (s + 1 == trial->stages || variants_meet(profile, names->names[v], trial->variants[s + 1]));
+    bool good = give_variant(annealing, trial, s, v);
+    for (uint32_t other = 0; good && !meets && other < trial->stages; other++)
+        good = trial->variants[other] == names->names[v] || give_variant(annealing, trial, other, v);
+    return good;
 }
 
 static bool exchange_devices(struct annealing *annealing, struct layout *trial)

@@ -55,8 +55,13 @@ bool tps_ways_create(struct tps_ways *ways, const struct profile *profile, const
         const uint32_t chosen = given && given->variant ? given->variant[i] : 0;
         if (chosen > layer->variant_count)
             return error_set(error, "layer \"%s\" has %zu variants, not %u", layer->name, layer->variant_count, chosen);
+        if (chosen > 0 && layer->variants[chosen - 1].shares_output)
+            return error_set(error, "layer \"%s\": of its variant \"%.60s\" each device has a share of the output, which this"
+                             " objective does not know", layer->name, layer->variants[chosen - 1].layer.name);
         ways->way_at[i] = at;
         for (uint32_t v = given ? chosen : 0; v <= (given ? chosen : layer->variant_count); v++) {
+            if (v > 0 && layer->variants[v - 1].shares_output)
+                continue;
             ways->ways[at] = way_of(layer, v);
             if (ways->ways[at].devices <= machines)
                 add_degree(ways, ways->ways[at].devices);

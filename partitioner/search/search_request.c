@@ -5,8 +5,20 @@
 #include <string.h>
 
 #include "common/number.h"
+#include "partitioner/cost/variant.h"
 
 // --- what a request must be ---------------------------------------------------------
+
+static bool variants_are_given_well(const struct search_request *request, struct error *error)
+{
+    const char *const *of = request->layout.variants;
+    for (uint32_t s = 1; of && s < request->layout.stages; s++)
+        if (!variants_meet(request->profile, of[s - 1], of[s]))
+            return error_set(error, "stage %u takes the variant \"%.60s\" and stage %u \"%.60s\", and of one of them each"
+                             " device has a share of what is handed on: give all stages the same", s - 1,
+                             of[s - 1] ? of[s - 1] : "-", s, of[s] ? of[s] : "-");
+    return true;
+}
 
 bool search_check(const struct search_request *request, struct error *error)
 {
@@ -17,7 +29,7 @@ bool search_check(const struct search_request *request, struct error *error)
         return error_set(error, "%u micro-batches on %u ranks are more than can be planned", request->micro_batches,
                          request->ranks);
     struct generator generator;
-    return search_generator(request, &generator, error)
+    return variants_are_given_well(request, error) && search_generator(request, &generator, error)
         && holding_check(&request->holding, request->profile, request->cluster, generator.weights == WEIGHTS_FLUSH,
                          error);
 }

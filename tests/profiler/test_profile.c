@@ -375,6 +375,30 @@ static void version_4_knows_what_running_a_layer_again_takes(void **state)
     free(text);
 }
 
+static void version_7_knows_outputs_that_devices_share(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    char *plain = changed("\"version\": 1", "\"version\": 7"), text[8192];
+    const char *at = strstr(plain, "\"communication_ns\"");
+    const int head = (int)(at - plain);
+    snprintf(text, sizeof text, "%.*s\"devices\": 2, \"shares_output\": true, %s", head, plain, at);
+    struct profile *profile = read_text(text);
+    assert_true(profile->layers[3].variants[0].shares_output);
+    char *again = written(profile);
+    assert_non_null(strstr(again, "\"version\": 7"));
+    struct profile *third = read_text(again);
+    assert_string_equal(third->hash, profile->hash);
+    assert_true(third->layers[3].variants[0].shares_output);
+    snprintf(text, sizeof text, "%.*s\"shares_output\": true, %s", head, plain, at);
+    assert_null(profile_read(text, strlen(text), "p.json", &error));
+    assert_error(error, "p.json: layers[3].variants[0].shares_output: is true of a variant on one device");
+    profile_free(third);
+    profile_free(profile);
+    free(again);
+    free(plain);
+}
+
 static void version_6_knows_whose_states_are_elsewhere(void **state)
 {
     (void)state;
@@ -493,6 +517,7 @@ int main(void)
         cmocka_unit_test(version_2_knows_devices_and_what_passes_along_edges),
         cmocka_unit_test(version_2_knows_the_shapes_of_parameters),
         cmocka_unit_test(version_4_knows_what_running_a_layer_again_takes),
+        cmocka_unit_test(version_7_knows_outputs_that_devices_share),
         cmocka_unit_test(version_6_knows_whose_states_are_elsewhere),
         cmocka_unit_test(version_5_knows_what_parts_of_sequences_share),
         cmocka_unit_test(older_versions_do_not_know_it),

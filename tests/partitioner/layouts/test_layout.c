@@ -1,5 +1,7 @@
 #include "partitioner/layouts/layout.h"
 
+#include "common/number.h"
+#include "partitioner/evaluate/evaluate.h"
 #include "partitioner/plan_search.h"
 #include "schedules/generators/generate.h"
 #include "tests/partitioner/arranged_twin.h"
@@ -70,6 +72,17 @@ static void try_devices(struct every *every, uint32_t seat)
     }
 }
 
+// Where devices have shares of what is handed on, nobody brings them together.
+static bool can_follow(const struct every *every, uint32_t s, const char *name)
+{
+    const struct profile_layer *first = &every->asked->profile->layers[0];
+    const bool shares = first->variant_count > 0 && first->variants[0].shares_output;
+    if (s == 0 || !shares)
+        return true;
+    const char *shared = first->variants[0].layer.name, *before = every->variants[s - 1];
+    return (before && strcmp(before, shared) == 0) == (name && strcmp(name, shared) == 0);
+}
+
 static void try_stages(struct every *every)
 {
     const struct search_request *asked = every->asked;
@@ -82,7 +95,7 @@ static void try_stages(struct every *every)
     const char *names[8] = { NULL };
     const size_t count = 1 + (asked->free.variants ? variant_names(asked->profile, names + 1, 7) : 0);
     for (size_t v = 0; v < count; v++) {
-        for (uint32_t r = 1; r <= (asked->free.replicas ? asked->ranks : 1); r++) {
+        for (uint32_t r = 1; can_follow(every, s, names[v]) && r <= (asked->free.replicas ? asked->ranks : 1); r++) {
             every->variants[s] = names[v];
             every->replicas[s] = r;
             every->ranks = ranks + r;
@@ -175,8 +188,8 @@ static void draw_freedom(uint64_t *seed, struct search_request *request)
         request->free.fewer = true;
 }
 
-// Some layers can run on two devices, or on one with less kept.
-static void add_variants(uint64_t *seed, struct profile *profile)
+// Some layers can run on two devices, or on one with less kept; or all on two, which then have shares of what is handed on.
+static void add_variants(uint64_t *seed, bool shares, struct profile *profile)
 {
     struct error error = { 0 };
     static const char *const names[] = { "split", "lean" };
@@ -184,17 +197,19 @@ static void add_variants(uint64_t *seed, struct profile *profile)
         struct profile_layer *layer = &profile->layers[l];
         layer->variants = calloc(2, sizeof layer->variants[0]);
         for (uint32_t v = 0; v < 2; v++) {
-            if (random_below(seed, 4) == 0 && l > 0)
+            if (random_below(seed, 4) == 0 && l > 0 && !(shares && v == 0))
                 continue;
             struct profile_variant *variant = &layer->variants[layer->variant_count++];
             variant->devices = v == 0 ? 2 : 1;
             variant->communication_ns = random_below(seed, 60);
+            variant->shares_output = shares && v == 0;
             variant->layer = (struct profile_layer){
                 .name = strdup(names[v]), .forward_ns = layer->forward_ns / 2 + v * layer->forward_ns,
                 .has_recompute = l % 2, .recompute_ns = layer->forward_ns / 3 + v * layer->forward_ns,
                 .backward_input_ns = layer->backward_input_ns, .backward_weight_ns = layer->backward_weight_ns / 2,
                 .backward_ns = layer->backward_input_ns + layer->backward_weight_ns / 2,
-                .parameter_bytes = layer->parameter_bytes / 2, .output_bytes = 17,
+                .parameter_bytes = layer->parameter_bytes / 2,
+                .output_bytes = shares && v == 0 ? layer->output_bytes / 2 : 17,
                 .saved_bytes = layer->saved_bytes / 3, .workspace_bytes = 300, .input_kept = INPUT_KEPT_WEIGHT,
             };
         }
@@ -237,7 +252,7 @@ static void chosen_layouts_are_the_best_there_are(void **state)
         set_memory(&seed, &request, cluster);
         draw_freedom(&seed, &request);
         if (layers <= 5 && random_below(&seed, 5) == 0) {
-            add_variants(&seed, profile);
+            add_variants(&seed, random_below(&seed, 2), profile);
             request.free.variants = true;
         }
         const uint64_t best = solve(&request, &plans, &layouts);
@@ -361,9 +376,51 @@ static void why_there_is_no_bound_is_said(void **state)
     cluster_free(cluster);
 }
 
+// By hand as by the search; and what a plan's stages say is looked at anew.
+static void shares_of_outputs_go_to_the_same_variant(void **state)
+{
+    (void)state;
+    uint64_t seed = 3;
+    struct error error = { 0 };
+    struct profile *profile = small_random_chain(&seed, 4, 1000);
+    struct cluster *cluster = cluster_uniform(4, TWIN_ROOM, 10, 10000000000, &error);
+    add_variants(&seed, true, profile);
+    const char *names[] = { "split", "split" };
+    const struct search_request request = { .profile = profile, .cluster = cluster, .schedule = "1f1b", .ranks = 2,
+                                            .chunks = 1, .micro_batches = 3, .layout.variants = names,
+                                            .layout.stages = 2 };
+    struct plan *plan = plan_search(&request, &error);
+    assert_good(plan, error);
+    const uint32_t cut = plan->stages[0].end;
+    assert_int_equal(plan->stages[0].costs.output_bytes,
+                     round_to_256(profile->layers[cut - 1].variants[0].layer.output_bytes));
+    plan->stages[1].variant[0] = 'x';
+    assert_false(plan_evaluate(plan, profile, &error));
+    assert_error(error, "stages[1].variant: devices have a share of what is handed on there, or in stage 0, and not in"
+                 " both");
+    error = (struct error){ 0 };
+    plan->stages[1].variant[0] = 's';
+    assert_good(plan_evaluate(plan, profile, &error), error);
+    names[1] = NULL;
+    assert_null(plan_search(&request, &error));
+    assert_error(error, "stage 0 takes the variant \"split\" and stage 1 \"-\", and of one of them each device has a share"
+                 " of what is handed on: give all stages the same");
+    error = (struct error){ 0 };
+    names[1] = names[0];
+    profile->layers[2].variants[0].shares_output = false;
+    assert_good(profile_rehash(profile, &error), error);
+    assert_null(plan_search(&request, &error));
+    assert_error(error, "layer 2 has no variant \"split\" of which each device has a share of the output, as others have:"
+                 " all layers need one");
+    plan_free(plan);
+    profile_free(profile);
+    cluster_free(cluster);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(shares_of_outputs_go_to_the_same_variant),
         cmocka_unit_test(chosen_layouts_are_the_best_there_are),
         cmocka_unit_test(longer_chains_are_arranged_as_well),
         cmocka_unit_test(plans_of_all_schedules_keep_to_the_bound_of_all),
