@@ -1,14 +1,13 @@
 // All shards of a layer as one, one behind the other: what the sequential twin runs.
 #include <stdlib.h>
 
-#include "models/shards.h"
 #include "trainer/layer_binding.h"
 
 bool binding_open_shards(struct layer_binding *binding, const struct model *model, struct device *device,
-                         uint32_t shards, struct error *error)
+                         struct sharding sharding, struct error *error)
 {
+    const uint32_t shards = (uint32_t)sharding.shards;
     const struct layer *whole = &model->layers[binding->layer.index];
-    const struct sharding sharding = { .shards = shards };
     struct layer words;
     if (whole->shape.tied && layer_shard(&model->layers[0], sharding, 0, &words, error))
         binding->tied = layer_sizes(&words);
@@ -34,6 +33,34 @@ static uint64_t part_bytes(const struct weir_pass *pass, uint64_t bytes)
     return pass->splits > 1 ? bytes / pass->splits / 256 * 256 : bytes;
 }
 
+// What goes in and out: where rows are shared, the shards' shares of it one behind the other.
+static void share_rows(const struct layer_binding *binding, const struct weir_pass *pass, uint32_t shard,
+                       struct layer_pass *own)
+{
+    const struct layer_shape *shape = &binding->layer.shape;
+    const uint64_t bytes = shape->batch * shape->sequence * shape->in * precision_bytes(shape->precision);
+    const uint64_t share = bytes / binding->shard_count / (pass->splits > 1 ? pass->splits : 1);
+    if (!shape->shares_rows)
+        return;
+    own->input = piece_of(own->input, shard, share);
+    own->output = piece_of(own->output, shard, share);
+    own->output_gradient = piece_of(own->output_gradient, shard, share);
+    own->input_gradient = piece_of(own->input_gradient, shard, share);
+}
+
+// The gradient that `held` starts with is then all of it, with what each shard holds behind.
+static uint64_t gradient_bytes(const struct layer_binding *binding)
+{
+    const uint64_t own = layer_sizes(&binding->layer).output_bytes;
+    return binding->layer.shape.shares_rows ? own * binding->shard_count : 0;
+}
+
+static void *held_of(const struct layer_binding *binding, const struct weir_pass *pass, uint32_t shard)
+{
+    const uint64_t bytes = layer_sizes(&binding->layer).held_for_weight_bytes;
+    return pass->held ? (char *)pass->held + gradient_bytes(binding) + shard * part_bytes(pass, bytes) : NULL;
+}
+
 static void passes_of(const struct layer_binding *binding, const struct weir_pass *pass, bool is_forward,
                       struct layer_pass passes[SHARDS_MOST])
 {
@@ -46,11 +73,12 @@ static void passes_of(const struct layer_binding *binding, const struct weir_pas
         passes[s].gradients = piece_of(whole.gradients, s, sizes.gradient_bytes);
         passes[s].tied_parameters = piece_of(whole.tied_parameters, s, binding->tied.parameter_bytes);
         passes[s].tied_gradients = piece_of(whole.tied_gradients, s, binding->tied.gradient_bytes);
+        share_rows(binding, pass, s, &passes[s]);
         passes[s].loss = s == 0 ? whole.loss : NULL;
         passes[s].saved = piece_of(whole.saved, s, part_bytes(pass, sizes.saved_bytes - own_carried));
         passes[s].carried = piece_of(whole.carried, s, sizes.carried_bytes);
         passes[s].carried_gradient = piece_of(whole.carried_gradient, s, sizes.carried_bytes);
-        passes[s].held = piece_of(whole.held, s, part_bytes(pass, sizes.held_for_weight_bytes));
+        passes[s].held = held_of(binding, pass, s);
         passes[s].workspace = piece_of(whole.workspace, s,
                                        is_forward ? sizes.workspace_bytes : sizes.backward_workspace_bytes);
     }
@@ -92,8 +120,7 @@ static bool all_backward_weight(void *self, const struct weir_pass *pass, struct
     const struct layer_binding *binding = self;
     struct layer_pass passes[SHARDS_MOST];
     passes_of(binding, pass, false, passes);
-    for (uint32_t s = 0; s < binding->shard_count; s++)
-        layer_backward_weight(&binding->all[s], &passes[s]);
+    shards_backward_weight(binding->all, passes, binding->shard_count);
     return true;
 }
 
@@ -111,9 +138,10 @@ void binding_join_shards(const struct layer_binding *binding, struct weir_layer 
 {
     const uint64_t count = binding->shard_count;
     layer->parameter_bytes *= count;
+    layer->output_bytes *= binding->layer.shape.shares_rows ? count : 1;
     layer->saved_bytes *= count;
     layer->carried_bytes *= count;
-    layer->held_for_weight_bytes *= count;
+    layer->held_for_weight_bytes = layer->held_for_weight_bytes * count + gradient_bytes(binding);
     layer->backward_workspace_bytes *= count;
     layer->flops *= count;
     layer->tensors = NULL;  // each is there in parts

@@ -2,6 +2,7 @@
 #ifndef TRAINER_LAYER_BINDING_H
 #define TRAINER_LAYER_BINDING_H
 
+#include "models/shards.h"
 #include "trainer/model_layers.h"
 
 // Where the shards of a layer, of one of its copies, add up.
@@ -34,7 +35,7 @@ struct layer_pass binding_forward_pass_of(const struct layer_binding *binding, c
 // All shards of the binding's layer as one (joined_shards.c): they are made, and the layer's sizes and functions become
 // those of all.
 bool binding_open_shards(struct layer_binding *binding, const struct model *model, struct device *device,
-                         uint32_t shards, struct error *error);
+                         struct sharding sharding, struct error *error);
 void binding_join_shards(const struct layer_binding *binding, struct weir_layer *layer);
 
 #endif

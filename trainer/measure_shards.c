@@ -10,44 +10,46 @@
 #include "trainer/measure_model.h"
 #include "trainer/model_spec.h"
 
-enum { NAME_SIZE = 24 };
+enum { NAME_SIZE = 32 };
 
-static void name_variant(uint32_t shards, char name[NAME_SIZE])
+static void name_variant(struct sharding sharding, char name[NAME_SIZE])
 {
-    snprintf(name, NAME_SIZE, "tensor%u", shards);
+    snprintf(name, NAME_SIZE, "tensor%zu%s", sharding.shards, sharding.shares_rows ? "sp" : "");
 }
 
-uint32_t tensor_shards(const char *variant)
+struct sharding tensor_sharding(const char *variant)
 {
+    struct sharding sharding = { 0 };
     char name[NAME_SIZE];
-    uint32_t shards = 0;
-    if (!variant || sscanf(variant, "tensor%u", &shards) != 1 || shards < 2)
-        return 0;
-    name_variant(shards, name);
-    return strcmp(name, variant) == 0 ? shards : 0;
+    if (!variant || sscanf(variant, "tensor%zu", &sharding.shards) != 1 || sharding.shards < 2)
+        return (struct sharding){ 0 };
+    sharding.shares_rows = strcmp(variant + strlen(variant) - 2, "sp") == 0;
+    name_variant(sharding, name);
+    return strcmp(name, variant) == 0 ? sharding : (struct sharding){ 0 };
 }
 
 // --- the sum ---------------------------------------------------------------------------
 
-// Each device adds one share of all parts and copies it to the others.
-static void give_sum(struct queue *queue, struct values *const parts[2], size_t count, uint32_t shards)
+// Each device adds one share of all parts, unless these are gathered only, and copies it to the others.
+static void give_sum(struct queue *queue, struct values *const parts[2], size_t count, size_t shards, bool adds)
 {
-    for (uint32_t other = 1; other < shards; other++) {
-        kernel_add(queue, parts[0], parts[0], parts[1], count / shards);
+    for (size_t other = 1; other < shards; other++) {
+        if (adds)
+            kernel_add(queue, parts[0], parts[0], parts[1], count / shards);
         queue_copy(queue, parts[1], parts[0],
                    count / shards * precision_bytes(device_precision(queue_device(queue))));
     }
 }
 
-static bool time_sum(struct queue *queue, struct values *const parts[2], size_t count, uint32_t shards,
-                     const struct measure_options *options, uint64_t *ns, struct error *error)
+static bool time_sum(struct queue *queue, struct values *const parts[2], size_t count, size_t shards,
+                     bool adds, const struct measure_options *options, uint64_t *ns, struct error *error)
 {
     const enum measure_clock clock = device_runs_ahead(queue_device(queue)) ? MEASURE_WALL : options->clock;
     uint64_t *samples = calloc(options->repeats, sizeof *samples);
     bool good = samples || error_no_memory(error, "the times of a sum");
     for (uint64_t i = 0; good && i < options->repeats; i++) {
         const uint64_t begin = options->now_ns(options->self, clock);
-        give_sum(queue, parts, count, shards);
+        give_sum(queue, parts, count, shards, adds);
         good = queue_wait(queue, error);
         samples[i] = options->now_ns(options->self, clock) - begin;
     }
@@ -57,8 +59,8 @@ static bool time_sum(struct queue *queue, struct values *const parts[2], size_t 
     return good;
 }
 
-static bool measure_sum(struct device *device, uint64_t bytes, uint32_t shards, const struct measure_options *options,
-                        uint64_t *ns, struct error *error)
+static bool measure_sum(struct device *device, uint64_t bytes, size_t shards, bool adds,
+                        const struct measure_options *options, uint64_t *ns, struct error *error)
 {
     struct queue *queue = queue_create(device, error);
     struct values *memory = queue ? device_allocate(device, 2 * bytes, error) : NULL;
@@ -67,7 +69,7 @@ static bool measure_sum(struct device *device, uint64_t bytes, uint32_t shards, 
     if (good) {
         struct values *const parts[2] = { memory, values_at(memory, device_precision(device), count) };
         queue_zero(queue, memory, 2 * bytes);
-        good = queue_wait(queue, error) && time_sum(queue, parts, count, shards, options, ns, error);
+        good = queue_wait(queue, error) && time_sum(queue, parts, count, shards, adds, options, ns, error);
     }
     queue_free(queue);
     device_release(device, memory);
@@ -76,12 +78,18 @@ static bool measure_sum(struct device *device, uint64_t bytes, uint32_t shards, 
 
 // --- variants --------------------------------------------------------------------------
 
-static bool add_variant(struct profile_layer *layer, const struct profile_layer *shard, uint32_t shards,
-                        uint64_t communication_ns, struct error *error)
+// What members take for what they do together.
+struct meeting_times {
+    uint64_t sum_ns;              // F, and I
+    uint64_t gather_ns, norm_ns;  // W, where they share rows: what was normed, and the gradients of gain and offset
+};
+
+static bool add_variant(struct profile_layer *layer, const struct profile_layer *shard, struct sharding sharding,
+                        const struct meeting_times *times, struct error *error)
 {
     char name[NAME_SIZE];
     struct profile_variant *variants = realloc(layer->variants, (layer->variant_count + 1) * sizeof variants[0]);
-    name_variant(shards, name);
+    name_variant(sharding, name);
     char *own = variants ? strdup(name) : NULL;
     struct shape *shapes = calloc(shard->shape_count + 1, sizeof *shapes);
     if (variants)
@@ -94,7 +102,11 @@ static bool add_variant(struct profile_layer *layer, const struct profile_layer 
     for (size_t i = 0; i < shard->shape_count; i++)
         shapes[i] = shard->shapes[i];
     struct profile_variant *variant = &variants[layer->variant_count++];
-    *variant = (struct profile_variant){ .layer = *shard, .devices = shards, .communication_ns = communication_ns };
+    *variant = (struct profile_variant){ .layer = *shard, .devices = (uint32_t)sharding.shards,
+                                         .shares_output = sharding.shares_rows, .communication_ns = times->sum_ns };
+    const uint64_t weight_ns = sharding.shares_rows ? times->gather_ns + times->norm_ns : 0;
+    variant->layer.backward_weight_ns += weight_ns;
+    variant->layer.backward_ns += weight_ns;
     variant->layer.name = own;
     variant->layer.kind = NULL;
     variant->layer.shapes = shapes;
@@ -103,16 +115,16 @@ static bool add_variant(struct profile_layer *layer, const struct profile_layer 
 }
 
 static bool add_variants(struct profile *profile, const struct profile *of_shard, const struct model *model,
-                         uint32_t shards, uint64_t sum_ns, struct error *error)
+                         struct sharding sharding, const struct meeting_times *times, struct error *error)
 {
     bool good = true;
     for (size_t l = 0; good && l < model->layer_count; l++)
-        good = !layer_can_be_split(&model->layers[l], shards)
-            || add_variant(&profile->layers[l], &of_shard->layers[l], shards, sum_ns, error);
+        good = !layer_can_be_split(&model->layers[l], sharding.shards)
+            || add_variant(&profile->layers[l], &of_shard->layers[l], sharding, times, error);
     return good && profile_rehash(profile, error);
 }
 
-static const struct layer *first_to_split(const struct model *model, uint32_t shards)
+static const struct layer *first_to_split(const struct model *model, size_t shards)
 {
     for (size_t l = 0; l < model->layer_count; l++)
         if (layer_can_be_split(&model->layers[l], shards))
@@ -120,22 +132,60 @@ static const struct layer *first_to_split(const struct model *model, uint32_t sh
     return NULL;
 }
 
+// Where members meet, and what their meetings are timed with.
+struct meeting_place {
+    struct device *device;
+    const struct cluster *cluster;
+    const struct measure_options *options;
+};
+
+static bool time_meeting(const struct meeting_place *place, uint64_t bytes, size_t shards, bool adds, uint64_t *ns,
+                         struct error *error)
+{
+    if (!place->cluster)
+        return measure_sum(place->device, bytes, shards, adds, place->options, ns, error);
+    const struct cluster_level *link = &place->cluster->levels[0];
+    *ns = (shards - 1) * transfer_ns(adds ? bytes : bytes / shards, link->bytes_per_second, link->latency_ns);
+    return true;
+}
+
+// Of tensors as large as the whole layer's output.
+static bool time_meetings(const struct meeting_place *place, const struct layer *whole, size_t shards,
+                          struct meeting_times *times, struct error *error)
+{
+    const uint64_t bytes = layer_sizes(whole).output_bytes, norm = 2 * whole->shape.in * sizeof(float);
+    return time_meeting(place, bytes, shards, true, &times->sum_ns, error)
+        && time_meeting(place, bytes, shards, false, &times->gather_ns, error)
+        && time_meeting(place, norm, shards, true, &times->norm_ns, error);
+}
+
+static bool measure_sharding(struct profile *profile, const char *spec, struct sharding sharding,
+                             const struct meeting_place *place, const struct meeting_times *times,
+                             struct error *error)
+{
+    struct model *model = model_from_spec(spec, device_precision(place->device), error);
+    const bool good = model && model_shard(model, sharding, 0, error);
+    struct profile *of_shard
+        = good ? measure_made_model(spec, model, place->device, place->options, NULL, error) : NULL;
+    const bool is_added = of_shard && add_variants(profile, of_shard, model, sharding, times, error);
+    profile_free(of_shard);
+    model_free(model);
+    return is_added;
+}
+
 bool measure_shards(struct profile *profile, const char *spec, struct device *device, uint32_t shards,
                     const struct cluster *cluster, const struct measure_options *options, struct error *error)
 {
+    const struct meeting_place place = { device, cluster, options };
     struct model *model = model_from_spec(spec, device_precision(device), error);
     const struct layer *first = model ? first_to_split(model, shards) : NULL;
+    struct meeting_times times = { 0 };
     bool good = first || (model && error_set(error, "model %s has no layer that %u devices can share: take a number that"
                                              " divides its heads, or its words", model->name, shards));
-    uint64_t sum_ns = 0;
-    good = good && model_shard(model, (struct sharding){ .shards = shards }, 0, error);
-    if (good && cluster)
-        sum_ns = (shards - 1) * transfer_ns(layer_sizes(first).output_bytes, cluster->levels[0].bytes_per_second,
-                                            cluster->levels[0].latency_ns);
-    good = good && (cluster || measure_sum(device, layer_sizes(first).output_bytes, shards, options, &sum_ns, error));
-    struct profile *of_shard = good ? measure_made_model(spec, model, device, options, NULL, error) : NULL;
-    good = of_shard && add_variants(profile, of_shard, model, shards, sum_ns, error);
-    profile_free(of_shard);
+    good = good && time_meetings(&place, first, shards, &times, error)
+        && measure_sharding(profile, spec, (struct sharding){ shards, false }, &place, &times, error)
+        && (!model_can_share_rows(model, shards)
+            || measure_sharding(profile, spec, (struct sharding){ shards, true }, &place, &times, error));
     model_free(model);
     return good;
 }

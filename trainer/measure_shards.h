@@ -3,6 +3,7 @@
 #define TRAINER_MEASURE_SHARDS_H
 
 #include "device/device.h"
+#include "models/shards.h"
 #include "profiler/cluster.h"
 #include "profiler/measure.h"
 
@@ -12,10 +13,14 @@
 //
 //     on a cluster   each device gets the others' parts over the innermost link, one after the other
 //     NULL           what adding and copying its share of all parts takes a device here
+//
+// Where shards can share the rows of all layers, a variant "tensor2sp" of each, too (sequence parallel). Its sums are
+// scattered and what goes into products is gathered, which together is as many bytes; what W gathers and adds up over the
+// shards besides is in its backward_weight_ns.
 bool measure_shards(struct profile *profile, const char *spec, struct device *device, uint32_t shards,
                     const struct cluster *cluster, const struct measure_options *options, struct error *error);
 
-// Whether a variant's name is of layers split like this, and over how many.
-uint32_t tensor_shards(const char *variant);
+// How the layers of a variant of this name are split: over none, where they are not like this.
+struct sharding tensor_sharding(const char *variant);
 
 #endif

@@ -123,8 +123,13 @@ static size_t copies_of(const struct batch_settings *settings)
 
 static void add_up(void *self, struct queue *queue, const struct shard_part *part)
 {
+    static const enum shard_meet meets[] = {
+        [SHARD_ALL_REDUCE] = MEET_ALL_REDUCE,
+        [SHARD_REDUCE_SCATTER] = MEET_REDUCE_SCATTER,
+        [SHARD_ALL_GATHER] = MEET_ALL_GATHER,
+    };
     const struct summing *summing = self;
-    const struct shard_numbers numbers = { part->numbers, part->count, part->are_floats, MEET_ALL_REDUCE };
+    const struct shard_numbers numbers = { part->numbers, part->count, part->are_floats, meets[part->exchange] };
     shard_meeting_meet(summing->meeting, &summing->at, queue, &numbers);
 }
 
@@ -173,11 +178,10 @@ static bool backward_input(void *self, const struct weir_pass *pass, struct weir
 
 static bool backward_weight(void *self, const struct weir_pass *pass, struct weir_error *error)
 {
-    (void)error;
     const struct layer_binding *binding = self;
     const struct layer_pass own = binding_pass_of(binding, pass);
     layer_backward_weight(&binding->layer, &own);
-    return true;
+    return is_well(binding, error);
 }
 
 static bool initialize(void *self, void *queue, void *parameters, struct weir_error *error)
@@ -281,11 +285,12 @@ static bool split(struct layer_binding *binding, const struct model *model, stru
 {
     const struct layer *whole = &model->layers[binding->layer.index];
     const uint32_t shards = shards_of(splitting, whole->index);
+    const struct sharding sharding = { shards, splitting->shares_rows };
     if (shards <= 1 || shards <= splitting->shard || !layer_can_be_split(whole, shards))
         return true;
     if (!splitting->meeting)
-        return binding_open_shards(binding, model, device, shards, error);
-    return layer_shard(whole, (struct sharding){ .shards = shards }, splitting->shard, &binding->layer, error)
+        return binding_open_shards(binding, model, device, sharding, error);
+    return layer_shard(whole, sharding, splitting->shard, &binding->layer, error)
         && open_sums(binding, splitting, error);
 }
 

@@ -51,6 +51,7 @@ bool batch_settings_take(struct batch_settings *settings, const struct model *mo
 // for the sequential twin, all of them as one layer, which has what shards have one behind the other.
 struct splitting {
     const uint32_t *shards;         // by layer, over how many: 0 and 1, it is whole. NULL: all are
+    bool shares_rows;               // each has a share of the rows of what goes in and out
     uint32_t shard;                 // a layer that is split over fewer is not run
     struct shard_meeting *meeting;  // with layers * copies places; borrowed. NULL: all shards as one layer
 };

@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/number.h"
 #include "models/shards.h"
@@ -9,14 +10,25 @@
 #include "runtime/shard_wire.h"
 #include "trainer/measure_shards.h"
 
+static bool shares_rows(const struct plan *plan)
+{
+    return tensor_sharding(plan->stages[0].variant).shares_rows;
+}
+
 static bool are_ours(const struct plan *plan, struct error *error)
 {
     for (size_t s = 0; s < plan->stage_count; s++) {
         const char *variant = plan->stages[s].variant;
-        if (variant && tensor_shards(variant) != plan_stage_group(&plan->stages[s]))
+        if (variant && tensor_sharding(variant).shards != plan_stage_group(&plan->stages[s]))
             return error_set(error, "the plan's stage %zu takes the variant \"%.60s\" on groups of %u devices, and "
                              "built-in layers are split as weir profile --tensor has measured them", s, variant,
                              plan_stage_group(&plan->stages[s]));
+        if (tensor_sharding(variant).shares_rows != shares_rows(plan)
+            || (shares_rows(plan) && strcmp(variant, plan->stages[0].variant) != 0))
+            return error_set(error, "the plan's stage %zu takes the variant \"%.60s\" and stage 0 \"%.60s\": members that"
+                             " share rows hand on shares, which nobody brings together; plan with one variant for all"
+                             " stages", s, variant ? variant : "-",
+                             plan->stages[0].variant ? plan->stages[0].variant : "-");
     }
     return true;
 }
@@ -39,7 +51,7 @@ static struct layer shard_of(const struct split_layers *layers, uint32_t layer, 
 {
     struct layer shard;
     struct error error = { 0 };
-    const struct sharding sharding = { .shards = layers->shards[layer] };
+    const struct sharding sharding = { layers->shards[layer], layers->shares_rows };
     const bool good = layer_shard(&layers->model->layers[layer], sharding, member, &shard, &error);
     assert(good);  // it is, already
     (void)good;
@@ -133,7 +145,8 @@ static bool open_members(struct split_layers *layers, const struct plan *plan, s
     const uint32_t copies = settings->copies > 0 ? settings->copies : 1, members = layers->members;
     bool good = members == 1 || open_meeting(layers, plan, device, copies, error);
     for (uint32_t m = 0; good && m < members; m++) {
-        const struct splitting splitting = { .shards = layers->shards, .shard = m, .meeting = layers->meeting };
+        const struct splitting splitting = { .shards = layers->shards, .shares_rows = layers->shares_rows, .shard = m,
+                                             .meeting = layers->meeting };
         if (!seats_have(&layers->seats, m))
             continue;
         layers->of[m] = model_layers_create_split(layers->model, device, settings, &splitting, error);
@@ -158,6 +171,7 @@ static bool open_split(struct split_layers *layers, const struct plan *plan, con
                        const struct run_place *place, struct error *error)
 {
     layers->members = plan_members(plan);
+    layers->shares_rows = shares_rows(plan);
     layers->seats.members = layers->members;
     layers->model = model;
     layers->joining = (struct pipeline_shards){ .seats = &layers->seats, .self = layers, .members = members_with,
@@ -230,7 +244,7 @@ struct model_layers *split_layers_of_twin(const struct split_layers *layers, con
                                           struct device *device, const struct batch_settings *settings,
                                           struct error *error)
 {
-    const struct splitting splitting = { .shards = layers->shards };
+    const struct splitting splitting = { .shards = layers->shards, .shares_rows = layers->shares_rows };
     return model_layers_create_split(model, device, settings, &splitting, error);
 }
 

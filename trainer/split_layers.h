@@ -14,6 +14,7 @@ struct split_layers {
     struct shard_meeting *meeting;  // NULL then
     struct model_layers **of;       // by member; NULL of those elsewhere
     uint32_t *shards;               // by layer of the model
+    bool shares_rows;               // whether members share what layers hand on
     struct followers *followers;
     const struct weir_layer **layers;
     const struct model *model;

@@ -78,6 +78,30 @@ cp -r fresh gone && rm -r gone/step-6
 train unlike gone > again.txt; echo "exit $?"
 diff -r fresh/step-6 gone/step-6 && echo "the same bits"
 
+echo "# sequence parallel: members share the rows of what is handed on, too"
+weir profile $model --tensor 2 -o shares.json >/dev/null
+for schedule in 1f1b zb-h1 dualpipe pipedream; do
+    plan two.json --schedule $schedule --variants tensor2sp,tensor2sp && run
+done
+run --device cpu:queued
+plan four.json --schedule 1f1b --variants tensor4sp,tensor4sp && run && run --device cpu:queued --clip 0.5 && together 8 weir verify plan.json
+plan two.json --schedule 1f1b --variants tensor2sp,tensor2sp --replicas 2,1 --shard optimizer && run && together 6 weir verify plan.json
+plan two.json --schedule dualpipe --variants tensor2sp,tensor2sp --shard weights && run && together 4 weir verify plan.json --clip 0.5
+plan two.json --schedule 1f1b --variants tensor2sp,tensor2sp && cp plan.json sp.json
+train sp shared_rows > table.txt; echo "exit $?"
+awk '/peak bytes/ { print $1, $2, $3, $4, $5 == $6 ? "as planned" : "not as planned" }' table.txt
+together 4 weir train $model --plan sp.json --data text --steps 6 --every 6 --checkpoints apart4 --save-every 3 --keep 9 | cut -d , -f 1
+diff -r shared_rows/step-6 apart4/step-6 && echo "the same bits"
+cp -r shared_rows split_rows && rm -r split_rows/step-6
+train split split_rows > again.txt; echo "exit $?"
+least() { weir partition shares.json --cluster "4 devices, 245KiB, 5GB/s 2us" --micro-batches 4 --schedule 1f1b "$@" -o plan.json >/dev/null 2>&1; echo "exit $?"; }
+least --variants tensor2,tensor2
+least --variants auto && grep -c '"variant": "tensor2sp"' plan.json && grep -q '"recompute": \[$' plan.json && run
+for variants in tensor2sp,tensor2 -,tensor2sp; do
+    weir partition two.json --cluster "8 devices, 1GiB, 5GB/s 2us" --micro-batches 4 --schedule 1f1b --variants $variants
+done
+sed '0,/tensor2sp/s//tensor2/' sp.json > mixed.json && weir verify mixed.json
+
 echo "# a member that is killed ends all others, by its name"
 (
     plan two.json --schedule 1f1b --variants tensor2,tensor2
@@ -101,11 +125,15 @@ plan two.json --schedule zb-h1 --variants -,tensor2 && run --clip 0.5 && togethe
 echo "# sequences in parts"
 weir profile gpt-nano,width=32,heads=4,blocks=2,sequence=64,micro_batch=4 --tensor 2 -o long.json >/dev/null
 plan long.json --schedule seq1f1b --variants tensor2,tensor2 && run && together 4 weir verify plan.json
+weir profile gpt-nano,width=32,heads=4,blocks=2,sequence=128,micro_batch=4,dropout=0.1 --tensor 2 -o longer.json >/dev/null
+plan longer.json --schedule seq1f1b --variants tensor2sp,tensor2sp && run && together 4 weir verify plan.json
+plan long.json --schedule seq1f1b --variants tensor2sp,tensor2sp && run
 plan long.json --schedule seq1f1b --variants -,tensor2 && run --clip 0.5 && together 3 weir verify plan.json --clip 0.5
 
 echo "# tied words: on groups of one size"
 weir profile $model,tied --tensor 2 -o tied.json >/dev/null
 plan tied.json --schedule 1f1b --tied apart --variants tensor2,tensor2 && run
+plan tied.json --schedule 1f1b --tied apart --variants tensor2sp,tensor2sp && run
 plan tied.json --schedule 1f1b --tied apart --variants tensor2,- && run
 
 echo "# vocabularies that are shared with their padding, and one that cannot be"

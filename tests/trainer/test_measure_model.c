@@ -195,6 +195,27 @@ static void a_model_that_is_not_there_is_an_error(void **state)
     device_close(device);
 }
 
+// Its W gathers half of what a sum is, and adds up gain's and offset's gradients.
+static void check_shared_rows(const struct layer *whole, const struct profile_layer *layer,
+                              const struct profile_variant *variant)
+{
+    struct layer shard;
+    assert_true(layer_shard(whole, (struct sharding){ 2, true }, 0, &shard, &(struct error){ 0 }));
+    const struct layer_sizes sizes = layer_sizes(&shard);
+    const uint64_t rate = 1000000000, trunk = whole->shape.batch * whole->shape.sequence * whole->shape.in * 4;
+    const uint64_t own_ns = transfer_ns(trunk / 2, rate, 2000) + transfer_ns(2 * whole->shape.in * 4, rate, 2000);
+    assert_string_equal(variant->layer.name, "tensor2sp");
+    assert_true(tensor_sharding(variant->layer.name).shares_rows && variant->shares_output);
+    assert_int_equal(variant->devices, 2);
+    assert_int_equal(variant->communication_ns, transfer_ns(trunk, rate, 2000));
+    assert_int_equal(2 * variant->layer.output_bytes, layer->output_bytes);
+    assert_int_equal(variant->layer.output_bytes, sizes.output_bytes);
+    assert_int_equal(variant->layer.saved_bytes, sizes.saved_bytes);
+    assert_int_equal(variant->layer.held_for_weight_bytes, sizes.held_for_weight_bytes);
+    assert_int_equal(variant->layer.backward_workspace_bytes, sizes.backward_workspace_bytes);
+    assert_true(variant->layer.backward_weight_ns > own_ns && variant->layer.backward_ns > own_ns);
+}
+
 static void a_layer_split_over_devices_is_a_variant(void **state)
 {
     (void)state;
@@ -212,14 +233,15 @@ static void a_layer_split_over_devices_is_a_variant(void **state)
     for (size_t l = 0; l < model->layer_count; l++) {
         const struct profile_layer *layer = &profile->layers[l];
         struct layer shard;
-        assert_int_equal(layer->variant_count, layer_can_be_split(&model->layers[l], 2));
+        assert_int_equal(layer->variant_count, 2 * layer_can_be_split(&model->layers[l], 2));
         if (layer->variant_count == 0)
             continue;
         const struct profile_variant *variant = &layer->variants[0];
         assert_true(layer_shard(&model->layers[l], (struct sharding){ .shards = 2 }, 1, &shard, &error));
         const struct layer_sizes sizes = layer_sizes(&shard);
         assert_string_equal(variant->layer.name, "tensor2");
-        assert_int_equal(tensor_shards(variant->layer.name), 2);
+        assert_int_equal(tensor_sharding(variant->layer.name).shards, 2);
+        assert_false(tensor_sharding(variant->layer.name).shares_rows || variant->shares_output);
         assert_int_equal(variant->devices, 2);
         assert_int_equal(variant->communication_ns, transfer_ns(profile->layers[0].output_bytes, 1000000000, 2000));
         assert_int_equal(variant->layer.parameter_bytes, sizes.parameter_bytes);
@@ -227,10 +249,11 @@ static void a_layer_split_over_devices_is_a_variant(void **state)
         assert_int_equal(variant->layer.held_for_weight_bytes, sizes.held_for_weight_bytes);
         assert_int_equal(variant->layer.backward_workspace_bytes, sizes.backward_workspace_bytes);
         assert_true(variant->layer.forward_ns > 0 && variant->layer.backward_input_ns > 0);
+        check_shared_rows(&model->layers[l], layer, &layer->variants[1]);
     }
-    assert_int_equal(tensor_shards("tensor02"), 0);
-    assert_int_equal(tensor_shards("split2"), 0);
-    assert_int_equal(tensor_shards(NULL), 0);
+    static const char *const others[] = { "tensor02", "split2", "tensor2s", "tensor2spp", "tensor1sp", NULL };
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        assert_int_equal(tensor_sharding(others[i]).shards, 0);
     model_free(model);
     profile_free(profile);
     cluster_free(cluster);

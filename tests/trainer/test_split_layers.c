@@ -73,25 +73,25 @@ static void verify_together(uint64_t trial, const struct plan *plan, const struc
                  result.layer, (unsigned long long)result.index, result.losses_differing);
 }
 
-// Groups of random sizes: alike where ranks have several stages.
-static void draw_groups(struct made *made, uint64_t *seed, uint32_t devices[MOST][PLACES_MOST])
+// Groups of random sizes: alike where ranks have several stages, or members share rows.
+static void draw_groups(struct made *made, uint64_t *seed, bool shares_rows, uint32_t devices[MOST][PLACES_MOST])
 {
     static const uint32_t groups[] = { 1, 2, 4, 2 };
     static char names[5][16];
     size_t copies = 0;
     for (size_t s = 0; s < made->plan.stage_count; s++)
         copies += made->stages[s].device_count;
-    uint32_t group = 2;
+    uint32_t group = shares_rows && random_below(seed, 2) ? 4 : 2;
     for (size_t s = 0; s < made->plan.stage_count; s++) {
         struct plan_stage *stage = &made->stages[s];
-        if (copies == made->plan.ranks)
+        if (copies == made->plan.ranks && !shares_rows)
             group = groups[random_below(seed, s == 0 ? 4 : 3)];
         stage->devices = devices[s];
         stage->group = group;
         for (size_t copy = 0; copy < stage->device_count; copy++)
             for (uint32_t i = 0; i < group; i++)
                 stage->devices[copy * group + i] = made->devices[s][copy] * GROUP_MOST + i;
-        snprintf(names[group], sizeof names[group], "tensor%u", group);
+        snprintf(names[group], sizeof names[group], "tensor%u%s", group, shares_rows ? "sp" : "");
         stage->variant = group > 1 ? names[group] : NULL;
     }
 }
@@ -110,13 +110,13 @@ static void any_groups_compute_what_one_place_does(void **state)
         const struct asked asked = { .generator = generator_find(schedules[trial % 8], &error), .ranks = 2,
                                      .micro_batches = 4 };
         assert_good(asked.generator && set_schedule(&made, &asked), error);
-        const bool is_long = strcmp(asked.generator->name, "seq1f1b") == 0;
-        struct model *model = model_from_spec(is_long ? "gpt-nano,width=16,blocks=3,heads=4,sequence=64,micro_batch=4"
+        const bool is_long = strcmp(asked.generator->name, "seq1f1b") == 0, shares_rows = trial / 8 % 2;
+        struct model *model = model_from_spec(is_long ? "gpt-nano,width=16,blocks=3,heads=4,sequence=256,micro_batch=4"
                                                       : "gpt-nano,width=16,blocks=3,heads=4,sequence=8,micro_batch=2,"
                                                         "dropout=0.1", PRECISION_FP32, &error);
         assert_good(model, error);
         cut(&made, model, &seed, random_below(&seed, 2));
-        draw_groups(&made, &seed, devices);
+        draw_groups(&made, &seed, shares_rows, devices);
         unlike += plan_seat_count(&made.plan) != made.plan.ranks * plan_members(&made.plan);
         const float clip = made.plan.weights == WEIGHTS_FLUSH && random_below(&seed, 2) ? 0.5f : 0;
         const struct verify_settings settings = { .steps = 2, .seed = trial, .clip = clip };
