@@ -2,7 +2,7 @@
 //
 // A shard has some of the words: its part of the sum is zeros for the others. The first shard adds the positions, so that
 // only one addition is more than of zeros; all shards have them, and their gradients. Shards that share rows hand on their
-// own of the sum; backward, they gather the gradient.
+// own of the sum; backward, they gather the gradient. Where words cannot be shared evenly such shards have all, and no sum.
 #include "models/layer_kind.h"
 
 enum { WORDS, POSITIONS };
@@ -12,7 +12,7 @@ static void embedding_tensors(const struct layer *layer, struct tensor *tensors,
     const struct layer_shape *shape = &layer->shape;
     tensor_add(tensors, count, (struct tensor){ .name = "words", .rows = layer_own_words(layer),
                                                 .columns = shape->out, .padding_rows = layer_own_padding(layer),
-                                                .split = SPLIT_ROWS,
+                                                .split = layer_splits_words(layer) ? SPLIT_ROWS : SPLIT_NONE,
                                                 .start = START_NORMAL, .deviation = 0.02f, .decays = true });
     tensor_add(tensors, count, (struct tensor){ .name = "positions", .rows = layer_positions(layer), .columns = shape->out,
                                                 .start = START_NORMAL, .deviation = 0.02f, .decays = true });
@@ -69,7 +69,7 @@ static void begin_forward(const struct layer *layer, const struct layer_pass *pa
 
 static struct shard_part forward_summed(const struct layer *layer, const struct layer_pass *pass)
 {
-    return summed_rows(layer, found_words(layer, pass));
+    return layer_splits_words(layer) ? summed_rows(layer, found_words(layer, pass)) : (struct shard_part){ 0 };
 }
 
 static void end_forward(const struct layer *layer, const struct layer_pass *pass)

@@ -14,6 +14,7 @@
 // place of its own that is zero in all others' tables, with the target's logit behind them, from the one who has it: then
 // each joins them (Megatron-LM takes a maximum and a sum over devices instead). Backward, each has its part of the
 // gradient of the normed input. Shards that share rows have the norm of their own alone: logits and loss are of all rows.
+// Where words cannot be shared evenly such shards have all of them, and no sums.
 #include "models/layer_kind.h"
 
 enum { GAIN, OFFSET, WORDS };
@@ -28,7 +29,8 @@ static void head_tensors(const struct layer *layer, struct tensor *tensors, size
     tensor_add(tensors, count, (struct tensor){ .name = "words", .rows = width, .columns = layer_own_words(layer),
                                                 .padding_columns = layer_own_padding(layer),
                                                 .padding_of_whole = layer->shape.padding,
-                                                .split = SPLIT_COLUMNS, .parts = 1,
+                                                .split = layer_splits_words(layer) ? SPLIT_COLUMNS : SPLIT_NONE,
+                                                .parts = 1,
                                                 .start = START_NORMAL, .deviation = 0.02f, .decays = true });
 }
 
@@ -70,18 +72,13 @@ struct head_work {
     uint64_t bytes;
 };
 
-static bool is_shard(const struct layer *layer)
-{
-    return layer->shape.shards > 1;
-}
-
 static struct head_work head_work(const struct layer *layer, const void *workspace)
 {
     const size_t rows = layer_rows(layer);
     struct walk normed = { workspace, 0 }, table = { workspace, 0 };
     struct head_work work = { .normed = walk_values(&normed, layer, rows * layer->shape.in) };
-    work.parts = is_shard(layer) ? walk_floats(&table, (layer->shape.shards + 1) * rows) : NULL;
-    work.loss = is_shard(layer) || layer_is_part(layer) ? walk_floats(&table, 1) : NULL;
+    work.parts = layer_splits_words(layer) ? walk_floats(&table, (layer->shape.shards + 1) * rows) : NULL;
+    work.loss = layer_splits_words(layer) || layer_is_part(layer) ? walk_floats(&table, 1) : NULL;
     work.bytes = max_u64(normed.bytes, table.bytes);
     return work;
 }
@@ -211,12 +208,14 @@ static void multiply(const struct layer *layer, const struct layer_pass *pass)
     const struct head_saved saved = saved_of(layer, pass);
     const struct cross_entropy loss = head_loss(layer, pass, &saved);
     multiply_words(layer, pass, saved.logits, head_work(layer, pass->workspace).normed, words_of(layer, pass));
-    if (is_shard(layer))
+    if (layer_splits_words(layer))
         begin_loss(layer, pass, &loss);
 }
 
 static struct shard_part loss_summed(const struct layer *layer, const struct layer_pass *pass)
 {
+    if (!layer_splits_words(layer))
+        return (struct shard_part){ 0 };
     return (struct shard_part){ head_work(layer, pass->workspace).parts,
                                 (layer->shape.shards + 1) * layer_rows(layer), true, SHARD_ALL_REDUCE };
 }
@@ -229,7 +228,7 @@ static void end_forward(const struct layer *layer, const struct layer_pass *pass
     const struct cross_entropy_parts parts = { work.parts, layer->shape.shards, loss.rows, loss.scale,
                                                loss.targets };
     float *sum = layer_is_part(layer) ? work.loss : saved.loss;  // a part has no room to keep what nobody reads
-    if (is_shard(layer))
+    if (layer_splits_words(layer))
         kernel_cross_entropy_join(pass->queue, &parts, sum, saved.log_sums);
     else
         kernel_cross_entropy(pass->queue, &loss, sum, saved.log_sums);
@@ -262,7 +261,7 @@ static void multiply_back(const struct layer *layer, const struct layer_pass *pa
 
 static struct shard_part input_summed(const struct layer *layer, const struct layer_pass *pass)
 {
-    return summed_rows(layer, normed_gradient_of(layer, pass));
+    return layer_splits_words(layer) ? summed_rows(layer, normed_gradient_of(layer, pass)) : (struct shard_part){ 0 };
 }
 
 static void end_input(const struct layer *layer, const struct layer_pass *pass)

@@ -277,6 +277,15 @@ static void draw_normal(const struct layer *layer, const struct tensor *tensor, 
                            key, run * length, length);
 }
 
+static void draw(const struct layer *layer, const struct tensor *tensor, struct queue *queue, struct values *place,
+                 uint64_t key)
+{
+    if (layer->shape.shards > 1 && tensor->split != SPLIT_NONE)
+        draw_shard(layer, tensor, queue, place, key);
+    else
+        draw_normal(layer, tensor, queue, place, key);
+}
+
 void layer_initialize(const struct layer *layer, struct queue *queue, void *parameters, uint64_t seed)
 {
     struct tensor tensors[LAYER_TENSORS];
@@ -287,7 +296,6 @@ void layer_initialize(const struct layer *layer, struct queue *queue, void *para
         if (tensors[i].start == START_ONE)
             kernel_fill(queue, place, 1, tensors[i].rows * tensors[i].columns);
         else if (tensors[i].start == START_NORMAL)
-            (layer->shape.shards > 1 ? draw_shard : draw_normal)(layer, &tensors[i], queue, place,
-                                                                 tensor_key(seed, layer->index, i));
+            draw(layer, &tensors[i], queue, place, tensor_key(seed, layer->index, i));
     }
 }

@@ -102,20 +102,33 @@ static inline size_t layer_words(const struct layer *layer)
     return layer->shape.vocabulary + layer->shape.padding;
 }
 
+// Whether so many shards can have as many of them each, with all of the padding on the last.
+static inline bool layer_can_split_words(const struct layer *layer, size_t shards)
+{
+    const size_t words = layer_words(layer);
+    return words % shards == 0 && layer->shape.padding < words / shards;
+}
+
+// Shards that share rows may have all words each.
+static inline bool layer_splits_words(const struct layer *layer)
+{
+    return layer->shape.shards > 1 && layer_can_split_words(layer, layer->shape.shards);
+}
+
 // This shard's of them; where they begin; and how many are padding, which only the last has.
 static inline size_t layer_own_words(const struct layer *layer)
 {
-    return layer_share(layer, layer_words(layer));
+    return layer_splits_words(layer) ? layer_words(layer) / layer->shape.shards : layer_words(layer);
 }
 
 static inline size_t layer_first_word(const struct layer *layer)
 {
-    return layer->shape.shards > 1 ? layer->shape.shard * layer_own_words(layer) : 0;
+    return layer_splits_words(layer) ? layer->shape.shard * layer_own_words(layer) : 0;
 }
 
 static inline size_t layer_own_padding(const struct layer *layer)
 {
-    const bool is_last = layer->shape.shards <= 1 || layer->shape.shard + 1 == layer->shape.shards;
+    const bool is_last = !layer_splits_words(layer) || layer->shape.shard + 1 == layer->shape.shards;
     return is_last ? layer->shape.padding : 0;
 }
 

@@ -10,11 +10,10 @@ static bool has_words(const struct layer *layer)
     return layer->kind == &layer_embedding || layer->kind == &layer_head;
 }
 
-bool layer_can_be_split(const struct layer *layer, size_t shards)
+bool layer_can_be_split(const struct layer *layer, struct sharding sharding)
 {
-    const size_t words = layer_words(layer);
     return kind_can_be_split(layer->kind)
-        && (!has_words(layer) || (words % shards == 0 && layer->shape.padding < words / shards));
+        && (!has_words(layer) || sharding.shares_rows || layer_can_split_words(layer, sharding.shards));
 }
 
 static bool is_even(const struct layer *layer, const char *what, size_t whole, size_t shards, struct error *error)
@@ -27,7 +26,7 @@ bool layer_shard(const struct layer *whole, struct sharding sharding, size_t sha
                  struct error *error)
 {
     const size_t shards = sharding.shards;
-    assert(layer_can_be_split(whole, shards) && shard < shards && !whole->has_asked);
+    assert(layer_can_be_split(whole, sharding) && shard < shards && !whole->has_asked);
     if (shards > SHARDS_MOST)
         return error_set(error, "layer %s: %zu shards are more than %d", whole->name, shards, SHARDS_MOST);
     if (!has_words(whole)
@@ -49,7 +48,7 @@ bool model_shard(struct model *model, struct sharding sharding, size_t shard, st
     bool good = true;
     for (size_t l = 0; good && l < model->layer_count; l++) {
         const struct layer whole = model->layers[l];
-        good = !layer_can_be_split(&whole, sharding.shards)
+        good = !layer_can_be_split(&whole, sharding)
             || layer_shard(&whole, sharding, shard, &model->layers[l], error);
     }
     return good;
@@ -59,7 +58,8 @@ bool model_can_share_rows(const struct model *model, size_t shards)
 {
     bool can = true;
     for (size_t l = 0; can && l < model->layer_count; l++)
-        can = layer_can_be_split(&model->layers[l], shards) && layer_can_share_rows(&model->layers[l], shards);
+        can = layer_can_be_split(&model->layers[l], (struct sharding){ shards, true })
+           && layer_can_share_rows(&model->layers[l], shards);
     return can;
 }
 

@@ -36,10 +36,11 @@ struct sharding {
     bool shares_rows;
 };
 
-// Whether a layer is split over so many: its kind can be, and, of embedding and head, the vocabulary can be shared evenly,
-// with all of its padding on the last shard. (Else they stay whole.) And the shard of a layer, which must not have asked
+// Whether a layer is split like this: its kind can be, and, of embedding and head, the vocabulary can be shared evenly, with
+// all of its padding on the last shard. (Else they stay whole; or, where rows are shared, each shard has all words, computes
+// what needs them whole, and hands on its rows.) And the shard of a layer, which must not have asked
 // its device yet: false where what is split cannot be shared evenly.
-bool layer_can_be_split(const struct layer *layer, size_t shards);
+bool layer_can_be_split(const struct layer *layer, struct sharding sharding);
 bool layer_shard(const struct layer *whole, struct sharding sharding, size_t shard, struct layer *layer,
                  struct error *error);
 

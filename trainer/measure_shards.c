@@ -119,7 +119,7 @@ static bool add_variants(struct profile *profile, const struct profile *of_shard
 {
     bool good = true;
     for (size_t l = 0; good && l < model->layer_count; l++)
-        good = !layer_can_be_split(&model->layers[l], sharding.shards)
+        good = !layer_can_be_split(&model->layers[l], sharding)
             || add_variant(&profile->layers[l], &of_shard->layers[l], sharding, times, error);
     return good && profile_rehash(profile, error);
 }
@@ -127,7 +127,7 @@ static bool add_variants(struct profile *profile, const struct profile *of_shard
 static const struct layer *first_to_split(const struct model *model, size_t shards)
 {
     for (size_t l = 0; l < model->layer_count; l++)
-        if (layer_can_be_split(&model->layers[l], shards))
+        if (layer_can_be_split(&model->layers[l], (struct sharding){ .shards = shards }))
             return &model->layers[l];
     return NULL;
 }

@@ -286,7 +286,7 @@ static bool split(struct layer_binding *binding, const struct model *model, stru
     const struct layer *whole = &model->layers[binding->layer.index];
     const uint32_t shards = shards_of(splitting, whole->index);
     const struct sharding sharding = { shards, splitting->shares_rows };
-    if (shards <= 1 || shards <= splitting->shard || !layer_can_be_split(whole, shards))
+    if (shards <= 1 || shards <= splitting->shard || !layer_can_be_split(whole, sharding))
         return true;
     if (!splitting->meeting)
         return binding_open_shards(binding, model, device, sharding, error);

@@ -47,12 +47,16 @@ static bool can_share(const struct plan *plan, const struct run_place *place, st
 
 // --- parameters --------------------------------------------------------------------------
 
+static struct sharding sharding_of(const struct split_layers *layers, uint32_t layer)
+{
+    return (struct sharding){ layers->shards[layer], layers->shares_rows };
+}
+
 static struct layer shard_of(const struct split_layers *layers, uint32_t layer, uint32_t member)
 {
     struct layer shard;
     struct error error = { 0 };
-    const struct sharding sharding = { layers->shards[layer], layers->shares_rows };
-    const bool good = layer_shard(&layers->model->layers[layer], sharding, member, &shard, &error);
+    const bool good = layer_shard(&layers->model->layers[layer], sharding_of(layers, layer), member, &shard, &error);
     assert(good);  // it is, already
     (void)good;
     return shard;
@@ -67,7 +71,7 @@ static uint32_t members_with(void *self, uint32_t layer)
 static bool is_split(void *self, uint32_t layer)
 {
     const struct split_layers *layers = self;
-    return layers->shards[layer] > 1 && layer_can_be_split(&layers->model->layers[layer], layers->shards[layer]);
+    return layers->shards[layer] > 1 && layer_can_be_split(&layers->model->layers[layer], sharding_of(layers, layer));
 }
 
 static uint64_t whole_bytes(void *self, uint32_t layer)

@@ -141,6 +141,7 @@ small=width=16,heads=2,blocks=1,sequence=8,micro_batch=2
 for model in gpt2,$small,padded gpt2,$small,padded,untied gpt2,$small; do
     weir profile $model --tensor 2 -o words.json >/dev/null 2>&1
     grep -c tensor2 words.json
+    plan words.json --schedule 1f1b --tied apart --variants tensor2sp,tensor2sp && run --steps 1 && together 4 weir verify plan.json --clip 0.5
     plan words.json --schedule 1f1b --tied apart --variants tensor2,tensor2 && run --steps 1
 done
 together 4 weir verify plan.json --steps 1 --clip 0.5

@@ -233,7 +233,7 @@ static void a_layer_split_over_devices_is_a_variant(void **state)
     for (size_t l = 0; l < model->layer_count; l++) {
         const struct profile_layer *layer = &profile->layers[l];
         struct layer shard;
-        assert_int_equal(layer->variant_count, 2 * layer_can_be_split(&model->layers[l], 2));
+        assert_int_equal(layer->variant_count, 2 * layer_can_be_split(&model->layers[l], (struct sharding){ .shards = 2 }));
         if (layer->variant_count == 0)
             continue;
         const struct profile_variant *variant = &layer->variants[0];
