@@ -315,9 +315,10 @@ static bool add_variant(const struct estimate *split, struct profile_layer *laye
         return false;
     layer->variants = variants;
     struct profile_variant *variant = &variants[layer->variant_count++];
-    *variant = (struct profile_variant){ .devices = devices };
+    const bool shares = split->request.sequence_parallel;
+    *variant = (struct profile_variant){ .devices = devices, .shares_output = shares };
     estimate_numbers(split, part, &variant->layer);
-    snprintf(name, sizeof name, "tensor%u", devices);
+    snprintf(name, sizeof name, "tensor%u%s", devices, shares ? "sp" : "");
     variant->layer.name = strdup(name);
     return variant->layer.name;
 }
@@ -330,9 +331,11 @@ bool estimate_add_tensor_variants(const struct estimate *estimate, const uint32_
         return error_set(error, "variants are of layers on one device each: the tensor degree must be 1");
     struct estimate *split = malloc(sizeof *split);
     bool good = split ? true : error_no_memory(error, "an estimate");
-    for (size_t d = 0; good && d < count; d++) {
-        request.tensor = degrees[d];
-        good = degrees[d] > 1 || error_set(error, "a variant is of two devices or more");
+    const size_t kinds = estimate->request.sequence_parallel ? 2 : 1;
+    for (size_t v = 0; good && v < kinds * count; v++) {
+        request.tensor = degrees[v / kinds];
+        request.sequence_parallel = v % kinds == 1;
+        good = request.tensor > 1 || error_set(error, "a variant is of two devices or more");
         good = good && estimate_model(&estimate->model, &estimate->device, &request, split, error);
         for (size_t i = 0; good && i < profile->layer_count; i++)
             good = add_variant(split, &profile->layers[i], part_of(estimate, i)) || error_no_memory(error, "a variant");

@@ -14,6 +14,10 @@ weir estimate config.json --device h100-sxm --variants 2,4 -o variants.json
 weir partition variants.json --cluster '8 devices, 14GiB, 450GB/s 5us' --schedule 1f1b --micro-batches 8 --variants auto \
     --optimizer adamw-master -o variants.plan.json > /dev/null && weir check variants.plan.json --profile variants.json | tail -1
 grep -o '"variant": "tensor[0-9]"' variants.plan.json | sort -u
+weir estimate config.json --device h100-sxm --variants 2,4 --sequence-parallel -o shares.json
+weir partition shares.json --cluster '4 devices, 60GiB, 450GB/s 5us' --schedule 1f1b --micro-batches 8 --variants tensor2sp,tensor2sp \
+    --optimizer adamw-master -o shares.plan.json > /dev/null && weir check shares.plan.json --profile shares.json | tail -1
+grep -o '"variant": "tensor[0-9]sp"' shares.plan.json
 weir estimate config.json --device h100-sxm --variants 3; echo "exit $?"
 weir estimate config.json --device h100-sxm --tensor 2 --variants 4; echo "exit $?"
 cp config.json other.json
