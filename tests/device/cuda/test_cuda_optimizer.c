@@ -274,8 +274,8 @@ static void check_signs(struct cuda_rig *rig, uint64_t trial)
     struct device *device;
     struct queue *queue = cpu_queue(&device);
     const size_t count = some_size(rig, trial % 2 ? 3000 : 300);
-    const size_t bytes = sign_block_count(count) * sizeof(struct sign_block);
-    struct sign_block *signs = cuda_rig_bytes(rig, bytes, 1, true), *twins = cuda_rig_bytes(rig, bytes, 1, true);
+    const size_t words = sign_block_count(count) * (sizeof(struct sign_block) / 4);
+    struct sign_block *signs = cuda_rig_bytes(rig, words, 4, true), *twins = cuda_rig_bytes(rig, words, 4, true);
     float *where = some_sums(rig, count, &(float *){ NULL }), *numbers = some_sums(rig, count, &(float *){ NULL });
     for (size_t i = 0; i < count; i++) {
         where[i] = where[i] > -0.5f ? fabsf(where[i]) : 0;
