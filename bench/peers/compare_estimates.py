@@ -210,7 +210,14 @@ def blocks_of(row, stages):
     return [layers * (s + 1) // stages - layers * s // stages for s in range(stages)]
 
 
-def stage_rows(row, estimate, stages):
+def accumulated_ns(row, device, layer):
+    """DeepSpeed's bf16 optimizer adds each micro-batch's gradients of 2 bytes to those of 4, and zeroes them."""
+    bytes_each = 12 if 'bf16-optimizer' in str(row.get('zero')) else 0
+    rate = device['memory_bytes_per_second'] * device['memory_permille'] / 1000
+    return layer['parameters'] * bytes_each / rate * 1e9
+
+
+def stage_rows(row, device, estimate, stages):
     """A row of costs for each stage."""
     layers = {layer['kind']: layer for layer in estimate['layers']}
     blocks, count = blocks_of(row, stages), row['model']['layers']
@@ -227,7 +234,7 @@ def stage_rows(row, estimate, stages):
                 times = layer['count'] * blocks[s] / count
             f += times * phase_ns(layer, 'forward')
             i += times * phase_ns(layer, 'backward_input')
-            w += times * phase_ns(layer, 'backward_weight')
+            w += times * (phase_ns(layer, 'backward_weight') + accumulated_ns(row, device, layer))
             if kind not in ('embedding', 'head'):
                 i += times * again * phase_ns(layer, 'forward')
         rows.append({'forward_ns': round(f), 'backward_input_ns': round(i), 'backward_weight_ns': round(w)})
@@ -267,7 +274,7 @@ def simulated_ns(row, device, estimate):
     if name == 'interleaved' and chunks == 1:
         name = '1f1b'
     message = message_ns(row, device, estimate)
-    rows = stage_rows(row, estimate, pp * chunks)
+    rows = stage_rows(row, device, estimate, pp * chunks)
     if name == '1f1b':  # a send waits for its receive, and both for the work between them
         for at, cost in enumerate(rows):
             cost['forward_ns'] += round(message) if pp > 1 else 0
