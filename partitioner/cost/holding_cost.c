@@ -55,7 +55,8 @@ struct held_bytes holding_bytes(const struct holding *holding, uint32_t replicas
         held.weights = share_of(held.weights, replicas);
     held.version = held.weights;
     if (holding->optimizer_on_host) {
-        const bool shared = holding_is_sharded(holding, replicas, SHARD_OPTIMIZER) && !holding_streams(holding, states->layers);
+        const bool shared = holding_is_sharded(holding, replicas, SHARD_OPTIMIZER)
+                         && !holding_streams(holding, states->layers);
         const uint64_t gradients = holding_gradient_bytes(holding, states->weights);
         held.host = (struct host_states){ .weights = shared ? share_of(states->weights, replicas) : states->weights,
                                           .gradients = shared ? share_of(gradients, replicas) : gradients,
@@ -92,7 +93,8 @@ uint64_t holding_reduce_ns(const struct holding *holding, uint32_t replicas, uin
                                 ? others_of(sign_blocks_of(weights), replicas) * OPTIMIZER_SIGN_BYTES
                                 : others_of(holding_gradient_bytes(holding, weights), replicas);
     const uint64_t way = transfer_ns(others, link.bytes_per_second, link.latency_ns);
-    return holding_is_sharded(holding, replicas, SHARD_OPTIMIZER) && !holding->tied_apart ? way : multiply_clamped(2, way);
+    const bool once = holding_is_sharded(holding, replicas, SHARD_OPTIMIZER) && !holding->tied_apart;
+    return once ? way : multiply_clamped(2, way);
 }
 
 static void add(uint64_t *to, uint64_t ns)

@@ -13,7 +13,7 @@ double config_utilization(const struct config_sweep *sweep, uint64_t iteration_n
     const struct config_request *request = &sweep->request;
     const char *dtype = request->how.products ? request->how.products : request->how.dtype;
     const struct rated_product *product = rated_device_product(request->device, dtype);
-    const double peak = product ? (double)product->gigaflops * present(request) : 0; // flops per ns
+    const double peak = product ? (double)product->gigaflops * present(request) : 0;  // flops per ns
     return peak > 0 ? sweep->model_flops / (double)iteration_ns / peak : 0;
 }
 

@@ -18,9 +18,9 @@ struct space {
     const struct generator *schedules[MOST_CHOICES];
     size_t schedule_count;
     uint64_t memory_bytes;
-    struct estimate *estimate; // of the degrees at hand
-    double *units;             // F + B of what cannot be cut, in order: embedding, blocks, head
-    double *forwards;          // F of them
+    struct estimate *estimate;  // of the degrees at hand
+    double *units;              // F + B of what cannot be cut, in order: embedding, blocks, head
+    double *forwards;           // F of them
     size_t unit_count;
     struct error *error;
 };
@@ -166,7 +166,7 @@ static bool add_row(struct space *space, const struct config_row *made)
     return true;
 }
 
-// Megatron's interleaving takes as many micro-batches as ranks, or a multiple.
+// With fewer micro-batches than ranks some rank is always idle. Megatron's interleaving takes as many, or a multiple.
 static bool takes(const struct space *space, const struct config_row *row)
 {
     const uint64_t stages = (uint64_t)row->ranks * row->chunks;
@@ -182,9 +182,8 @@ static bool add_schedule(struct space *space, const struct generator *generator,
     const uint32_t own[] = { generator->usual_chunks };
     const struct sweep_list asked = space->request->chunks;
     const bool is_open = strcmp(generator->name, "interleaved") == 0;
-    const struct sweep_list chunks = !is_open      ? (struct sweep_list){ own, 1 }
-                                     : asked.count ? asked
-                                                   : (struct sweep_list){ usual, 3 };
+    const struct sweep_list open = asked.count ? asked : (struct sweep_list){ usual, 3 };
+    const struct sweep_list chunks = is_open ? open : (struct sweep_list){ own, 1 };
     snprintf(row.schedule, sizeof row.schedule, "%s", generator->name);
     for (size_t c = 0; c < chunks.count; c++) {
         row.chunks = chunks.at[c];

@@ -84,7 +84,7 @@ static void note_none(struct config_row *row, uint64_t least_ns, const struct se
                       const struct error *why)
 {
     char bytes[NUMBER_SIZE];
-    if (row->outcome == CONFIG_PLANNED) { // and nothing quicker now
+    if (row->outcome == CONFIG_PLANNED) {  // and nothing quicker now
         raise_bound(row, least_ns);
         return;
     }
@@ -106,7 +106,7 @@ static void note_none(struct config_row *row, uint64_t least_ns, const struct se
 
 // What a round has in common.
 struct goal {
-    uint64_t below_ns; // what an iteration has to be quicker than; UINT64_MAX: any will do
+    uint64_t below_ns;  // what an iteration has to be quicker than; UINT64_MAX: any will do
     uint64_t budget;
 };
 
@@ -256,13 +256,14 @@ static uint64_t budget_of(const struct config_request *request)
     return request->budget ? request->budget : CONFIG_DEFAULT_BUDGET;
 }
 
-// The quickest of what was planned, once more with all the work that each may take.
+// The quickest of what was planned and may have a plan that is quicker than the best, once more with all the work that
+// each may take.
 static bool run_best_again(struct config_sweep *sweep, unsigned threads, struct error *error)
 {
     struct round round = { .sweep = sweep, .goal = { best_time(sweep), budget_of(&sweep->request) } };
     for (size_t i = 0; i < sweep->count; i++) {
         struct config_row *row = &sweep->rows[i];
-        if (row->outcome != CONFIG_PLANNED || row->lower_bound_ns >= row->iteration_ns)
+        if (row->outcome != CONFIG_PLANNED || row->lower_bound_ns >= round.goal.below_ns)
             continue;
         size_t at = round.count < ROUND ? round.count++ : ROUND;
         for (; at > 0 && round.rows[at - 1]->iteration_ns > row->iteration_ns; at--)
