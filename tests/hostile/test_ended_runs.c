@@ -500,7 +500,7 @@ static void all_others_end_and_name_it(void **state)
 {
     (void)state;
     const bool has_mpi = system("command -v mpirun >/dev/null") == 0;
-    const size_t kinds = SIGNALS * (has_mpi ? ENGINES : MPIRUN), each = test_trials(4, 70), trials = kinds * each;
+    const size_t kinds = SIGNALS * (has_mpi ? ENGINES : MPIRUN), each = test_trials(2, 70), trials = kinds * each;
     struct delays delays[ENGINES * SIGNALS] = { 0 };
     size_t wrong = 0, launchers = 0;
     for (size_t i = 0; i < kinds; i++)

@@ -201,13 +201,13 @@ static void hold_against_twin(uint64_t seed, uint64_t trials, draw_order *draw)
 static void small_plans_are_the_best_there_are(void **state)
 {
     (void)state;
-    hold_against_twin(41, test_trials(500, 20000), draw_named);
+    hold_against_twin(41, test_trials(200, 20000), draw_named);
 }
 
 static void so_are_those_of_orders_that_are_given(void **state)
 {
     (void)state;
-    hold_against_twin(43, test_trials(500, 20000), draw_given);
+    hold_against_twin(43, test_trials(200, 20000), draw_given);
 }
 
 int main(void)

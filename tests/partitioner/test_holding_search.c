@@ -361,13 +361,13 @@ static void try_requests(bool is_free, uint64_t seed, uint64_t trials)
 static void no_plan_is_better_than_one_that_is_proved(void **state)
 {
     (void)state;
-    try_requests(false, 91, test_trials(120, 16000));
+    try_requests(false, 91, test_trials(60, 16000));
 }
 
 static void no_number_of_replicas_is_better_than_one_that_is_proved(void **state)
 {
     (void)state;
-    try_requests(true, 92, test_trials(30, 4000));
+    try_requests(true, 92, test_trials(15, 4000));
 }
 
 // Weights in a window, a layer that lends its own to another stage, and that one in a segment: a soak's trial 1722.

@@ -116,7 +116,7 @@ static void small_plans_are_the_best_of_all_orders(void **state)
     (void)state;
     uint64_t seed = 51;
     struct tally tally = { 0 };
-    const uint64_t trials = test_trials(400, 20000);
+    const uint64_t trials = test_trials(160, 20000);
     for (uint64_t trial = 0; trial < trials; trial++) {
         struct instance instance = instance_create(&seed);
         struct error error = { 0 }, own_error = { 0 };
@@ -173,7 +173,7 @@ static void what_is_not_searched_is_not_claimed(void **state)
 {
     (void)state;
     uint64_t seed = 53, planned = 0, ordered = 0;
-    const uint64_t trials = test_trials(60, 1000);
+    const uint64_t trials = test_trials(30, 1000);
     for (uint64_t trial = 0; trial < trials; trial++) {
         struct error error = { 0 };
         struct profile *profile = small_random_dag(&seed, 4 + (uint32_t)random_below(&seed, 2), 3, 1000);

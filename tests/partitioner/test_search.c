@@ -43,7 +43,7 @@ static void small_plans_are_the_best_there_are(void **state)
     (void)state;
     uint64_t seed = 8, pin_seed = 9;
     struct tally tally = { 0 };
-    const uint64_t trials = test_trials(1000, 20000);
+    const uint64_t trials = test_trials(400, 20000);
     for (uint64_t trial = 0; trial < trials; trial++) {
         const uint32_t layers = 1 + (uint32_t)random_below(&seed, trial % 16 ? 8 : 9);
         const uint32_t ranks = 1 + (uint32_t)random_below(&seed, layers < 4 ? layers : 4);
@@ -81,7 +81,7 @@ static void plans_of_14_to_18_layers_are_proved(void **state)
     (void)state;
     uint64_t seed = 9;
     struct tally tally = { 0 };
-    const uint64_t trials = test_trials(200, 1000);
+    const uint64_t trials = test_trials(100, 1000);
     for (uint64_t trial = 0; trial < trials; trial++) {
         const uint32_t layers = 14 + (uint32_t)random_below(&seed, 5);
         const uint32_t ranks = 2 + (uint32_t)random_below(&seed, 4);
