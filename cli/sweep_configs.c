@@ -19,10 +19,8 @@ enum {
     KEY_BUDGET, KEY_DEADLINE, KEY_JOBS, KEY_CSV, KEY_PLAN, KEY_PROFILE, KEY_SVG, KEY_MEGATRON, KEY_TORCHTITAN,
 };
 
-enum { MOST_DEVICES = 1 << 16, MOST_DEGREE = 4096, MOST_NUMBERS = 64, MOST_SCHEDULES = 32 };
-
 struct numbers {
-    uint32_t at[MOST_NUMBERS];
+    uint32_t at[CONFIG_MOST_NUMBERS];
     size_t count;
 };
 
@@ -32,7 +30,7 @@ struct given {
     uint64_t devices, without, global_batch, budget, jobs, deadline_ns;
     struct numbers tensor, context, expert, ranks, chunks, micro_batch;
     char *names;  // of --schedules, taken apart
-    const char *schedules[MOST_SCHEDULES];
+    const char *schedules[CONFIG_MOST_SCHEDULES];
     size_t schedule_count;
     enum estimate_shard shard;
     bool has_shard, csv;
@@ -75,7 +73,7 @@ static const struct argp_option options[] = {
 
 static error_t take_numbers(const char *argument, const char *name, struct numbers *numbers, struct argp_state *state)
 {
-    numbers->count = option_counts(argument, name, 1, MOST_DEGREE, numbers->at, MOST_NUMBERS, state);
+    numbers->count = option_counts(argument, name, 1, CONFIG_MOST_DEGREE, numbers->at, CONFIG_MOST_NUMBERS, state);
     return 0;
 }
 
@@ -96,7 +94,7 @@ static error_t take_list(int key, char *argument, struct given *given, struct ar
         return take_numbers(argument, "--micro-batch", &given->micro_batch, state);
     case KEY_SCHEDULES:
         given->schedule_count =
-            option_names(argument, "schedules", &given->names, given->schedules, MOST_SCHEDULES, state);
+            option_names(argument, "schedules", &given->names, given->schedules, CONFIG_MOST_SCHEDULES, state);
         return 0;
     default:
         return shared_option(key, argument, &given->shared, state);
@@ -140,10 +138,10 @@ static error_t take(int key, char *argument, struct argp_state *state)
         state->child_inputs[0] = &given->how;
         return 0;
     case KEY_COUNT:
-        given->devices = option_count(argument, "--devices", 1, MOST_DEVICES, state);
+        given->devices = option_count(argument, "--devices", 1, CONFIG_MOST_DEVICES, state);
         return 0;
     case KEY_WITHOUT:
-        given->without = option_count(argument, "--without", 0, MOST_DEVICES, state);
+        given->without = option_count(argument, "--without", 0, CONFIG_MOST_DEVICES, state);
         return 0;
     case KEY_PRICE:
         given->price = option_number(argument, "--price", 1e9, state);

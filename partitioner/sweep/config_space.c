@@ -330,7 +330,8 @@ static bool add_micro_batches(struct space *space, struct config_row row)
 static bool add_pipelines(struct space *space, struct config_row row)
 {
     const uint32_t without = space->request->without;
-    const uint32_t rest = (space->request->devices - without) / (row.tensor * row.context);
+    const uint64_t group = (uint64_t)row.tensor * row.context;
+    const uint32_t rest = (uint32_t)((space->request->devices - without) / group);
     const struct sweep_list asked = space->request->ranks;
     for (uint32_t p = 1; p <= rest && p <= space->request->model->layers + 2; p++) {
         bool is_asked = asked.count == 0;

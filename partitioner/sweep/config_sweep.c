@@ -236,12 +236,18 @@ static void take_row(struct config_sweep *sweep, struct round *round, struct con
     }
 }
 
-static bool must_stop(struct config_sweep *sweep, uint64_t since)
+static bool is_interrupted(struct config_sweep *sweep)
 {
     const struct config_request *request = &sweep->request;
     if (request->interrupted && *request->interrupted)
         snprintf(sweep->stopped, sizeof sweep->stopped, "interrupted");
-    else if (request->deadline_ns && clock_now_ns() - since >= request->deadline_ns)
+    return sweep->stopped[0];
+}
+
+static bool must_stop(struct config_sweep *sweep, uint64_t since)
+{
+    const uint64_t deadline_ns = sweep->request.deadline_ns;
+    if (!is_interrupted(sweep) && deadline_ns && clock_now_ns() - since >= deadline_ns)
         snprintf(sweep->stopped, sizeof sweep->stopped, "its time was over");
     return sweep->stopped[0];
 }
@@ -275,6 +281,7 @@ static bool run_best_again(struct config_sweep *sweep, unsigned threads, struct 
     if (!run_round(&round, threads, error))
         return false;
     keep_best(sweep, &round);
+    is_interrupted(sweep);  // then some of them had less work than they may have
     return true;
 }
 
@@ -298,21 +305,6 @@ static bool run_rows(struct config_sweep *sweep, uint64_t since, struct error *e
     return !sweep->best || must_stop(sweep, since) || run_best_again(sweep, threads, error);
 }
 
-static bool check(struct config_request *request, struct error *error)
-{
-    if (request->how.sequence == 0)
-        request->how.sequence = request->model->longest;
-    if (request->how.sequence == 0)
-        return error_set(error, "the model's file does not say how long a sequence is; say it");
-    if (request->without >= request->devices)
-        return error_set(error, "%u devices without %u leave none", request->devices, request->without);
-    if (!request->device->level_count)
-        return error_set(error, "%s has no links, so that no two of it can be used", request->device->name);
-    if (holding_uses_host(&request->holding) || request->holding.shard != SHARD_NONE || request->holding.window)
-        return error_set(error, "a sweep over configurations chooses what is shared, and has no host");
-    return true;
-}
-
 struct config_sweep *config_sweep_run(const struct config_request *given, struct error *error)
 {
     const uint64_t since = clock_now_ns();
@@ -325,7 +317,9 @@ struct config_sweep *config_sweep_run(const struct config_request *given, struct
     struct config_request *request = &sweep->request;
     const struct rated_device *device = request->device;
     sweep->memory_bytes = request->memory_bytes ? request->memory_bytes : device->memory_bytes - device->reserved_bytes;
-    bool good = check(request, error) && config_list(sweep, error);
+    if (request->how.sequence == 0)
+        request->how.sequence = request->model->longest;
+    bool good = config_check(request, error) && config_list(sweep, error);
     if (good && sweep->count == 0)
         good = error_set(error,
                          "no way to share %u devices out makes %llu sequences in micro-batches and divides the"

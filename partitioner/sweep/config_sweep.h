@@ -49,6 +49,9 @@ struct config_request {
     void *self;
 };
 
+// What a request may have at most: devices, a degree or another number of its lists, and numbers in one of these.
+enum { CONFIG_MOST_DEVICES = 1 << 16, CONFIG_MOST_DEGREE = 4096, CONFIG_MOST_NUMBERS = 64, CONFIG_MOST_SCHEDULES = 32 };
+
 // Units of work for each of the best rows, and the most for each of all.
 #define CONFIG_DEFAULT_BUDGET 200000
 #define CONFIG_FIRST_BUDGET 2000
@@ -124,6 +127,9 @@ void config_draw(const struct config_sweep *sweep, struct text *text);
 void config_judge(struct config_sweep *sweep);
 
 // --- for config_sweep.c -----------------------------------------------------------------------------------------
+
+// Whether every number is one that can be, with a sentence that names it where it is not (config_check.c).
+bool config_check(const struct config_request *request, struct error *error);
 
 // Fills in rows, refused_degrees and model_flops (config_space.c).
 bool config_list(struct config_sweep *sweep, struct error *error);

@@ -1,0 +1,52 @@
+// What a sweep over configurations may be asked.
+#include <math.h>
+
+#include "common/json.h"
+#include "partitioner/sweep/config_sweep.h"
+
+static bool is_within(const char *name, uint64_t value, uint64_t least, uint64_t most, struct error *error)
+{
+    return (value >= least && value <= most)
+        || error_set(error, "%s: %llu is not between %llu and %llu", name, (unsigned long long)value,
+                     (unsigned long long)least, (unsigned long long)most);
+}
+
+static bool is_amount(const char *name, double value, struct error *error)
+{
+    return (isfinite(value) && value >= 0) || error_set(error, "%s: %g is no amount, which is 0 or more", name, value);
+}
+
+static bool check_list(const char *name, struct sweep_list list, struct error *error)
+{
+    bool good = list.count <= CONFIG_MOST_NUMBERS
+        || error_set(error, "%s: %zu numbers, of %d at most", name, list.count, CONFIG_MOST_NUMBERS);
+    for (size_t i = 0; good && i < list.count; i++)
+        good = is_within(name, list.at[i], 1, CONFIG_MOST_DEGREE, error);
+    return good;
+}
+
+static bool check_lists(const struct config_request *request, struct error *error)
+{
+    return check_list("tensor", request->tensor, error) && check_list("context", request->context, error)
+        && check_list("expert", request->expert, error) && check_list("ranks", request->ranks, error)
+        && check_list("chunks", request->chunks, error)
+        && check_list("micro_batch", request->micro_batches, error)
+        && is_within("schedules", request->schedule_count, 0, CONFIG_MOST_SCHEDULES, error);
+}
+
+bool config_check(const struct config_request *request, struct error *error)
+{
+    if (!is_within("devices", request->devices, 1, CONFIG_MOST_DEVICES, error)
+        || !is_within("global_batch", request->global_batch, 1, JSON_MAX, error) || !check_lists(request, error)
+        || !is_amount("price", request->price, error) || !is_amount("watts", request->watts, error))
+        return false;
+    if (request->how.sequence == 0)
+        return error_set(error, "the model's file does not say how long a sequence is; say it");
+    if (request->without >= request->devices)
+        return error_set(error, "%u devices without %u leave none", request->devices, request->without);
+    if (!request->device->level_count)
+        return error_set(error, "%s has no links, so that no two of it can be used", request->device->name);
+    if (holding_uses_host(&request->holding) || request->holding.shard != SHARD_NONE || request->holding.window)
+        return error_set(error, "a sweep over configurations chooses what is shared, and has no host");
+    return true;
+}
