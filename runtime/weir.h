@@ -258,6 +258,7 @@ struct weir_estimating {
     const char *shard;      // what devices of `data` hold once: "none" (usual), "optimizer", "gradients", "weights"
     const char *dispatch;   // tokens to their experts: to "each" (usual), or "once" to a group of devices
     bool sequence_parallel, graphs, hidden_experts, compiled;
+    bool whole_blocks;      // no cut between a block's attention and its MLP
 };
 
 // `config`: the path of a Hugging Face config.json, or its text. Hands out where the time goes and the profile; either
@@ -379,6 +380,36 @@ struct weir_sweeping {
 // the plan that is suggested, or NULL where nothing fits.
 bool weir_sweep(const struct weir_profile *profile, const struct weir_sweeping *sweeping, struct weir_answer *answer,
                 struct weir_plan **best, struct weir_error *error);
+
+struct weir_config_sweeping {
+    // The device, and how layers are estimated. What the sweep chooses is not said here: degrees, micro_batch, shard.
+    struct weir_estimating estimating;
+    uint32_t devices;       // needed: how many there are
+    uint32_t without;       // of them that are missing: as many pipelines as there can be, and the rest idle
+    uint64_t global_batch;  // needed: sequences of an iteration
+    double price, watts;    // of a device, for an hour: what 10^9 tokens cost, and take in kWh; usual: it is not said
+    // What may be chosen; usual: every way that may be good (docs/estimate.md). Each has 64 numbers at most.
+    struct weir_numbers tensor, context, expert;  // degrees, up to 4096
+    struct weir_numbers ranks, chunks;            // of a pipeline, and stages on each where schedules take any number
+    struct weir_numbers micro_batch;              // sequences in one; there are as many as the batch then has
+    const char *const *shards;     // as estimating.shard; usual: "none", "optimizer", and "weights" of one rank
+    size_t shard_count;
+    const char *const *schedules;  // usual: "1f1b", "interleaved", "zb-h1", "zb-v"; such as flush
+    size_t schedule_count;
+    const char *optimizer;  // usual: "adamw-master"
+    uint64_t memory_bytes;  // of each device; usual: the device's, without what is reserved
+    uint64_t budget;        // units of work for each of the best plans; usual: 200000
+    uint64_t deadline_ns;   // of all of it; what is tried until then varies
+    unsigned threads;       // usual: one per core; the result is the same
+    const struct weir_watch *watch;
+};
+
+// A plan for every way to share a transformer out over devices that are not here, and which are worth it: the document
+// "weir.configs". `config` as of weir_estimate(). `best` receives the quickest plan, which is of one pipeline, and
+// `profile` what its layers cost (weir_plan_check() and weir_explain() take both), or NULL where nothing fits; either may
+// be NULL, and `answer`. Between iterations gradients are added up, beside what the plan has: its row's `between_ns`.
+bool weir_sweep_configs(const char *config, const struct weir_config_sweeping *sweeping, struct weir_answer *answer,
+                        struct weir_plan **best, struct weir_profile **profile, struct weir_error *error);
 
 // --- schedules: what each rank does, in which order ----------------------------------
 

@@ -9,14 +9,14 @@ static bool is_text(const char *given)
     return given[strspn(given, " \t\r\n")] == '{';
 }
 
-static bool load_model(const char *config, struct transformer *model, struct error *error)
+bool given_model(const char *config, struct transformer *model, struct error *error)
 {
     if (is_text(config))
         return transformer_read(config, strlen(config), "config", model, error);
     return transformer_load(config, model, error);
 }
 
-static bool load_device(const char *given, struct rated_device *device, struct error *error)
+bool given_rated_device(const char *given, struct rated_device *device, struct error *error)
 {
     if (!given)
         return error_set(error, "device is needed: a built-in one (\"h100-sxm\"), a file or a document's text");
@@ -30,7 +30,7 @@ static uint64_t degree(uint32_t given)
     return given > 0 ? given : 1;
 }
 
-static bool read_request(const struct weir_estimating *given, struct estimate_request *request, struct error *error)
+bool given_estimating(const struct weir_estimating *given, struct estimate_request *request, struct error *error)
 {
     unsigned attention, overlap, shard, dispatch;
     *request = estimate_usual();
@@ -55,6 +55,7 @@ static bool read_request(const struct weir_estimating *given, struct estimate_re
     request->graphs = given->graphs;
     request->hidden_experts = given->hidden_experts;
     request->fused_passes = given->compiled;
+    request->whole_blocks = given->whole_blocks;
     return true;
 }
 
@@ -96,8 +97,8 @@ bool weir_estimate(const char *config, const struct weir_estimating *estimating,
     if (!estimate)
         error_no_memory(&reason, "an estimate");
     else
-        good = read_request(estimating, &request, &reason) && load_model(config, &model, &reason)
-            && load_device(estimating->device, &device, &reason)
+        good = given_estimating(estimating, &request, &reason) && given_model(config, &model, &reason)
+            && given_rated_device(estimating->device, &device, &reason)
             && estimate_model(&model, &device, &request, estimate, &reason);
     good = good ? hand_out(estimate, answer, profile, error) : tell(error, &reason);
     free(estimate);

@@ -54,6 +54,15 @@ bool given_optimizer(const char *name, enum optimizer_kind *kind, struct error *
 // The place of `name` in `names`, which end in NULL; 0 where it is NULL. An error names `what` and lists them.
 bool given_choice(const char *name, const char *what, const char *const *names, unsigned *choice, struct error *error);
 
+// A transformer's config.json, as file or text; a device that is estimated for, built in, as file or as text; and how,
+// with what is usual in the places of nothing.
+struct transformer;
+struct rated_device;
+struct estimate_request;
+bool given_model(const char *config, struct transformer *model, struct error *error);
+bool given_rated_device(const char *given, struct rated_device *device, struct error *error);
+bool given_estimating(const struct weir_estimating *given, struct estimate_request *request, struct error *error);
+
 // Whom a long call tells, as often as weir.h says. A NULL watch is told nothing.
 struct watching {
     const struct weir_watch *watch;

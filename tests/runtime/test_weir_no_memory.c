@@ -112,6 +112,26 @@ static char *sweep(struct weir_error *error)
     return text;
 }
 
+static char *sweep_configs(struct weir_error *error)
+{
+    static const char config[] =
+        "{\"model_type\": \"llama\", \"num_hidden_layers\": 2, \"hidden_size\": 1024, \"num_attention_heads\": 8,"
+        " \"intermediate_size\": 4096, \"vocab_size\": 32000, \"max_position_embeddings\": 2048}";
+    static const uint32_t one = 1, two = 2;
+    const struct weir_config_sweeping sweeping = {
+        .estimating.device = "h100-sxm", .devices = 2, .global_batch = 4, .ranks = { &two, 1 },
+        .micro_batch = { &one, 1 }, .budget = 1000, .threads = 1,
+    };
+    struct weir_answer answer;
+    struct weir_plan *best;
+    struct weir_profile *made;
+    char *text = weir_sweep_configs(config, &sweeping, &answer, &best, &made, error) ? second(&answer) : NULL;
+    assert_true(text || (!best && !made));
+    weir_plan_free(best);
+    weir_profile_free(made);
+    return text;
+}
+
 static char *generate(struct weir_error *error)
 {
     const struct weir_generating generating = { .name = "zb-v", .ranks = 2, .micro_batches = 4 };
@@ -263,7 +283,8 @@ static struct call calls[] = {
     { "reading_a_profile", read_profile }, { "showing_a_profile", show_profile },
     { "judging_a_profile", lint_profile }, { "reading_a_plan", read_plan },
     { "planning", partition },             { "explaining", explain },
-    { "sweeping", sweep },                 { "generating", generate },
+    { "sweeping", sweep },                 { "sweeping_configurations", sweep_configs },
+    { "generating", generate },
     { "reading_a_schedule", read_schedule }, { "checking", check },
     { "drawing_a_chart", draw_chart },     { "drawing_an_svg", draw_svg },
     { "drawing_a_page", draw_page },       { "drawing_a_trace", draw_trace },
