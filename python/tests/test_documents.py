@@ -47,10 +47,6 @@ def weir_says(*arguments):
     return subprocess.run(['weir', *arguments], check=True, stdout=subprocess.PIPE).stdout.decode()
 
 
-LLAMA = {'model_type': 'llama', 'num_hidden_layers': 2, 'hidden_size': 4096, 'num_attention_heads': 32,
-         'num_key_value_heads': 8, 'intermediate_size': 14336, 'vocab_size': 32000, 'max_position_embeddings': 4096}
-
-
 class Case(unittest.TestCase):
     def refuses(self, sentence, code, function, *arguments, **options):
         """The whole sentence, or, where `sentence` is a pattern, what it finds."""
@@ -62,21 +58,6 @@ class Case(unittest.TestCase):
         else:
             self.assertEqual(str(refused.exception), sentence)
 
-
-
-class Estimates(Case):
-    def test_an_estimate_is_planned_with(self):
-        estimate = weir.estimate(LLAMA, 'h100-sxm', tensor=2, sequence_parallel=True)
-        self.assertEqual(estimate.document['format'], 'weir.estimate')
-        self.assertEqual([layer['count'] for layer in estimate.document['layers']], [1, 2, 2, 1])
-        self.assertIn('attention', estimate.table())
-        plan = weir.partition(estimate.profile(), '2 devices, 80GiB, 450GB/s 5us', schedule='1f1b', micro_batches=4)
-        plan.check(estimate.profile())
-
-    def test_what_cannot_be_is_a_sentence(self):
-        self.refuses('the tensor degree of 3 does not divide the heads (32)', 2, weir.estimate, LLAMA, 'h100-sxm',
-                     tensor=3)
-        self.refuses(re.compile('"h101" is none of the built-in devices'), 2, weir.estimate, LLAMA, 'h101')
 
 
 class Profiles(Case):

@@ -65,6 +65,16 @@ print(rows.document["stopped"], any(row["outcome"] == "planned" for row in rows)
         _, said, code = interrupted(script, '3 of ')
         self.assertEqual((said, code), ('interrupted True True True\n', 0))
 
+    def test_a_sweep_over_configurations_returns_the_rows_it_has(self):
+        script = '''
+from test_estimates import LLAMA
+found = weir.sweep_configs({**LLAMA, "num_hidden_layers": 32}, "h100-sxm", devices=256, global_batch=1024, sequence=2048,
+                           memory="40GiB", progress=progress)
+print(found.document["stopped"], any(row["best"] for row in found))
+found.best.check(found.profile)'''
+        _, said, code = interrupted(script, ' configurations')
+        self.assertEqual((said, code), ('interrupted True\n', 0))
+
     def test_an_order_is_the_best_so_far(self):
         script = '''
 rows = [{"forward_ns": 50 + 37 * s % 100, "backward_input_ns": 50 + 53 * s % 100,

@@ -13,12 +13,13 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from .documents import (Comparison, Estimate, Explanation, Plan, Profile, Schedule, Simulation, Sweep, compare,
-                        estimate, partition, schedule, search, sweep)
+from .documents import (Comparison, Explanation, Plan, Profile, Schedule, Simulation, Sweep, compare, partition,
+                        schedule, search, sweep)
+from .estimates import ConfigSweep, Estimate, estimate, sweep_configs
 from .library import WeirError, version as _version
 
-__all__ = ['Comparison', 'Estimate', 'Explanation', 'Plan', 'Profile', 'Schedule', 'Simulation', 'Sweep', 'WeirError',
-           'compare', 'estimate', 'partition', 'profile', 'schedule', 'search', 'sweep']
+__all__ = ['Comparison', 'ConfigSweep', 'Estimate', 'Explanation', 'Plan', 'Profile', 'Schedule', 'Simulation', 'Sweep',
+           'WeirError', 'compare', 'estimate', 'partition', 'profile', 'schedule', 'search', 'sweep', 'sweep_configs']
 __version__ = _version()
 
 

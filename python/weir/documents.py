@@ -13,23 +13,23 @@ import sys
 from typing import Any, Iterable, Iterator, Mapping, Optional, Sequence, TypeVar, Union
 
 from . import library
-from .library import (Progress, WeirError, call, call_answer, encode, numbers, run, run_answer, size, take_text,
-                      time_ns, whole)
+from .library import (Progress, WeirError, call, encode, numbers, run, run_answer, size, take_text, time_ns, whole)
 
-__all__ = ['Comparison', 'Estimate', 'Explanation', 'Plan', 'Profile', 'Schedule', 'Simulation', 'Sweep', 'compare',
-           'estimate', 'partition', 'schedule', 'search', 'sweep']
+__all__ = ['Comparison', 'Explanation', 'Plan', 'Profile', 'Schedule', 'Simulation', 'Sweep', 'compare', 'partition',
+           'schedule', 'search', 'sweep']
 
 Path = Union[str, 'os.PathLike[str]']
 Size = Union[int, str]
 Time = Union[float, str]
+Choice = Union[int, Iterable[int], None]
 Document = Mapping[str, Any]
 
 
-def _path(path: Path) -> bytes:
+def given_path(path: Path) -> bytes:
     return os.fsencode(os.fspath(path))
 
 
-def _document(given: Union[str, Document, None]) -> Optional[bytes]:
+def given_document(given: Union[str, Document, None]) -> Optional[bytes]:
     """A document, or a line that stands for one, as the library takes it."""
     return encode(given) if given is None or isinstance(given, str) else json.dumps(given).encode()
 
@@ -71,11 +71,11 @@ class _Document(_Written):
     @classmethod
     def load(cls: type[Self], path: Path) -> Self:
         """Reads a document's file."""
-        return cls(call(f'{cls.kind}_load', _path(path)))
+        return cls(call(f'{cls.kind}_load', given_path(path)))
 
     def save(self, path: Path) -> None:
         """Writes the document to a file, whole or not at all."""
-        call(f'{self.kind}_save', self, _path(path))
+        call(f'{self.kind}_save', self, given_path(path))
 
     def __reduce__(self) -> Any:
         return type(self).from_json, (self.json(),)
@@ -291,8 +291,8 @@ def _pricing(cost: Union[str, Document, None], overlapped: Optional[str], keep: 
              cluster: Union[str, Document, None]) -> library.Pricing:
     if len(keep) != 2:
         raise WeirError(f'keep: takes 2 quantities, after F and after I, not {len(keep)}')
-    return library.Pricing(_document(cost), encode(overlapped), size(keep[0], 'keep'), size(keep[1], 'keep'),
-                           _document(cluster))
+    return library.Pricing(given_document(cost), encode(overlapped), size(keep[0], 'keep'), size(keep[1], 'keep'),
+                           given_document(cluster))
 
 
 class Simulation(_Shown, _Written):
@@ -371,7 +371,7 @@ class Comparison(_Written):
         return f'<weir.Comparison: {predicted:.3f} ms predicted, {measured:.3f} ms measured{first}>'
 
 
-class _Found:
+class Found:
     """What a call has found, as a document that is written and not read."""
 
     _json: str
@@ -386,7 +386,7 @@ class _Found:
         return json.loads(self._json)
 
 
-class Explanation(_Found):
+class Explanation(Found):
     """Why a plan is not faster: the document "weir.explanation" (docs/formats/explanation.md)."""
 
     def __init__(self, document: str, text: str) -> None:
@@ -400,28 +400,7 @@ class Explanation(_Found):
         return self._text
 
 
-class Estimate(_Found):
-    """Where the time of a model would go on devices that are not here: the document "weir.estimate"."""
-
-    def __init__(self, config: bytes, estimating: library.Estimating) -> None:
-        self._config, self._estimating = config, estimating
-        self._json, self._table = call_answer('estimate', config, ctypes.byref(estimating), behind=[None])
-
-    def table(self) -> str:
-        """Where each layer's time goes, for people."""
-        return self._table
-
-    def profile(self) -> Profile:
-        """The profile to plan with, made when it is asked for."""
-        profile = ctypes.c_void_p()
-        call('estimate', self._config, ctypes.byref(self._estimating), None, ctypes.byref(profile))
-        return Profile(profile.value or 0)
-
-    def __str__(self) -> str:
-        return self._table
-
-
-class Sweep(_Found, Sequence[Mapping[str, Any]]):
+class Sweep(Found, Sequence[Mapping[str, Any]]):
     """The rows of a sweep (docs/formats/sweep.md), the table of them, and the plan that is suggested."""
 
     def __init__(self, document: str, table: str, best: Optional[Plan]) -> None:
@@ -446,30 +425,6 @@ class Sweep(_Found, Sequence[Mapping[str, Any]]):
 
 
 # --- calls --------------------------------------------------------------------------------------------------------
-
-
-def estimate(config: Union[Path, Document], device: Union[str, Document], *, tensor: int = 1, context: int = 1,
-             expert: int = 1, data: int = 1, micro_batch: int = 1, sequence: Optional[int] = None, dtype: str = 'bf16',
-             products: Optional[str] = None, attention: str = 'fused', overlap: str = 'backward', shard: str = 'none',
-             dispatch: str = 'each', sequence_parallel: bool = False, graphs: bool = False,
-             hidden_experts: bool = False, compiled: bool = False) -> Estimate:
-    """What a transformer would cost on devices that are not here: docs/estimate.md.
-
-    `config`: a Hugging Face config.json, or what is in it. `device`: "h100-sxm", a file, or a document. `tensor`,
-    `context`, `expert`, `data`: how many devices share each layer, each sequence, the experts, and the weights.
-    `products`: the type that products read, such as "fp8". `attention`: "fused", "flash", "plain" or "again".
-    `overlap`: messages behind products, "nothing", "backward" or "all". `shard`: what devices of `data` hold once
-    between them. `dispatch`: a token goes to "each" of its experts, or "once" to a group of devices that has some.
-    """
-    given = json.dumps(config).encode() if isinstance(config, Mapping) else _path(config)
-    estimating = library.Estimating(
-        device=_document(device), tensor=whole(tensor, 'tensor', 1), context=whole(context, 'context', 1),
-        expert=whole(expert, 'expert', 1), data=whole(data, 'data', 1),
-        micro_batch=whole(micro_batch, 'micro_batch', 1), sequence=whole(sequence, 'sequence', 1), dtype=encode(dtype),
-        products=encode(products), attention=encode(attention), overlap=encode(overlap), shard=encode(shard),
-        dispatch=encode(dispatch),
-        sequence_parallel=sequence_parallel, graphs=graphs, hidden_experts=hidden_experts, compiled=compiled)
-    return Estimate(given, estimating)
 
 
 def partition(profile: Profile, cluster: Union[str, Document], *, schedule: Union[str, Schedule],
@@ -505,7 +460,7 @@ def partition(profile: Profile, cluster: Union[str, Document], *, schedule: Unio
     watch = library.Watch()
     is_given = isinstance(schedule, Schedule)
     planning = library.Planning(
-        cluster=_document(cluster), schedule=None if is_given else encode(schedule),
+        cluster=given_document(cluster), schedule=None if is_given else encode(schedule),
         order=schedule.address if is_given else None, micro_batches=whole(micro_batches, 'micro_batches', 1),
         ranks=whole(ranks, 'ranks', 1), optimizer=encode(optimizer), chunks=whole(chunks, 'chunks', 1),
         tied_apart=bool(tied_apart), tied_apart_where_possible=tied_apart is None,
@@ -534,7 +489,7 @@ def compare(planned: Union[Plan, Schedule], traces: Union[Path, Iterable[Path]],
     """
     if not isinstance(planned, (Plan, Schedule)):
         raise TypeError(f'a weir.Plan or a weir.Schedule is wanted, not {planned!r}')
-    files = [_path(traces)] if isinstance(traces, (str, os.PathLike)) else [_path(path) for path in traces]
+    files = [given_path(traces)] if isinstance(traces, (str, os.PathLike)) else [given_path(path) for path in traces]
     run = library.Traces((ctypes.c_char_p * len(files))(*files), len(files), iteration is not None,
                          whole(iteration, 'iteration'))
     if isinstance(planned, Schedule):
@@ -599,10 +554,10 @@ def sweep(profile: Profile, cluster: Union[str, Document], *, schedules: Iterabl
     layers that share parameters may be on different stages, where schedules flush. `budget`: units of work for each
     plan. Ctrl-C ends it with the rows so far.
     """
-    names = [encode(name) for name in ([schedules] if isinstance(schedules, str) else schedules)]
+    names = strings(schedules)
     watch, best = library.Watch(), ctypes.c_void_p()
     sweeping = library.Sweeping(
-        cluster=_document(cluster), schedules=(ctypes.c_char_p * len(names))(*names), schedule_count=len(names),
+        cluster=given_document(cluster), schedules=names, schedule_count=len(names),
         ranks=numbers(ranks), chunks=numbers(chunks), micro_batches=numbers(micro_batches),
         optimizer=encode(optimizer), tied_apart=tied_apart, memory_bytes=size(memory, 'memory'),
         budget=whole(budget, 'budget', 1, 2**53 - 1), threads=whole(threads, 'threads', 1, 1024),
@@ -612,7 +567,20 @@ def sweep(profile: Profile, cluster: Union[str, Document], *, schedules: Iterabl
                            progress=progress)
     finally:  # the plan is ours whatever else went wrong
         suggested = Plan(best.value) if best.value else None
-    result = Sweep(*texts, suggested)
-    if result.document['stopped'] and not any(row['outcome'] == 'planned' for row in result):
+    return unless_stopped(Sweep(*texts, suggested))
+
+
+Swept = TypeVar('Swept', bound=Sweep)
+
+
+def unless_stopped(found: Swept) -> Swept:
+    """What a sweep has found, unless it was interrupted before there was a plan."""
+    if found.document['stopped'] == 'interrupted' and not any(row['outcome'] == 'planned' for row in found):
         raise KeyboardInterrupt
-    return result
+    return found
+
+
+def strings(given: Union[str, Iterable[str]]) -> Any:
+    """One string or several, as the library takes them."""
+    words = [encode(word) for word in ([given] if isinstance(given, str) else given)]
+    return (ctypes.c_char_p * len(words))(*words)

@@ -64,6 +64,7 @@ class Estimating(Structure):
         ('micro_batch', c_uint32), ('sequence', c_uint32), ('dtype', c_char_p), ('products', c_char_p),
         ('attention', c_char_p), ('overlap', c_char_p), ('shard', c_char_p), ('dispatch', c_char_p),
         ('sequence_parallel', c_bool), ('graphs', c_bool), ('hidden_experts', c_bool), ('compiled', c_bool),
+        ('whole_blocks', c_bool),
     ]
 
 
@@ -89,6 +90,17 @@ class Sweeping(Structure):
         ('cluster', c_char_p), ('schedules', POINTER(c_char_p)), ('schedule_count', c_size_t), ('ranks', Numbers),
         ('chunks', Numbers), ('micro_batches', Numbers), ('optimizer', c_char_p), ('tied_apart', c_bool),
         ('memory_bytes', c_uint64), ('budget', c_uint64), ('threads', c_uint), ('watch', POINTER(Watch)),
+    ]
+
+
+class ConfigSweeping(Structure):
+    _fields_ = [
+        ('estimating', Estimating), ('devices', c_uint32), ('without', c_uint32), ('global_batch', c_uint64),
+        ('price', c_double), ('watts', c_double), ('tensor', Numbers), ('context', Numbers), ('expert', Numbers),
+        ('ranks', Numbers), ('chunks', Numbers), ('micro_batch', Numbers), ('shards', POINTER(c_char_p)),
+        ('shard_count', c_size_t), ('schedules', POINTER(c_char_p)), ('schedule_count', c_size_t),
+        ('optimizer', c_char_p), ('memory_bytes', c_uint64), ('budget', c_uint64), ('deadline_ns', c_uint64),
+        ('threads', c_uint), ('watch', POINTER(Watch)),
     ]
 
 
@@ -186,6 +198,7 @@ _CALLS = {
     'explain': (c_bool, PLAN, PROFILE, POINTER(Explaining), POINTER(Answer)),
     'second_opinion': (c_void_p, PLAN, PROFILE, POINTER(Watch)),
     'sweep': (c_bool, PROFILE, POINTER(Sweeping), POINTER(Answer), POINTER(c_void_p)),
+    'sweep_configs': (c_bool, c_char_p, POINTER(ConfigSweeping), POINTER(Answer), POINTER(c_void_p), POINTER(c_void_p)),
     'schedule_generate': (c_void_p, POINTER(Generating)),
     'schedule_load': (c_void_p, c_char_p),
     'schedule_read': (c_void_p, c_char_p, c_size_t, c_char_p),

@@ -1,0 +1,108 @@
+"""Estimates, and sweeps over configurations, as a user of the package meets them."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import unittest
+
+import weir
+from test_documents import Case
+
+EXAMPLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, os.pardir, 'examples', 'share_out.py')
+LLAMA = {'model_type': 'llama', 'num_hidden_layers': 2, 'hidden_size': 4096, 'num_attention_heads': 32,
+         'num_key_value_heads': 8, 'intermediate_size': 14336, 'vocab_size': 32000, 'max_position_embeddings': 4096}
+
+
+class Estimates(Case):
+    def test_an_estimate_is_planned_with(self):
+        estimate = weir.estimate(LLAMA, 'h100-sxm', tensor=2, sequence_parallel=True)
+        self.assertEqual(estimate.document['format'], 'weir.estimate')
+        self.assertEqual([layer['count'] for layer in estimate.document['layers']], [1, 2, 2, 1])
+        self.assertIn('attention', estimate.table())
+        plan = weir.partition(estimate.profile(), '2 devices, 80GiB, 450GB/s 5us', schedule='1f1b', micro_batches=4)
+        plan.check(estimate.profile())
+
+    def test_what_cannot_be_is_a_sentence(self):
+        self.refuses('the tensor degree of 3 does not divide the heads (32)', 2, weir.estimate, LLAMA, 'h100-sxm',
+                     tensor=3)
+        self.refuses(re.compile('"h101" is none of the built-in devices'), 2, weir.estimate, LLAMA, 'h101')
+
+
+class Configs(Case):
+    def test_the_best_is_a_plan_of_the_profile_that_is_handed_out(self):
+        told = []
+        found = weir.sweep_configs(LLAMA, 'h100-sxm', devices=8, global_batch=32, progress=told.append)
+        best = next(row for row in found if row['best'])
+        plan = found.best.document
+        self.assertEqual(best, min((row for row in found if row['iteration_ns']), key=lambda row: row['iteration_ns']))
+        self.assertEqual(best['iteration_ns'], plan['predicted']['iteration_ns'] + best['between_ns'])
+        self.assertEqual((best['ranks'], best['schedule'], best['micro_batches']),
+                         (plan['schedule']['ranks'], plan['schedule']['name'], plan['schedule']['micro_batches']))
+        found.best.check(found.profile)
+        degrees = {name: best[name] for name in ('tensor', 'context', 'expert', 'data', 'shard', 'micro_batch')}
+        alone = weir.estimate(LLAMA, 'h100-sxm', sequence_parallel=best['tensor'] > 1, whole_blocks=True, **degrees)
+        self.assertEqual(found.profile, alone.profile())
+        self.assertIn('Best: tensor', found.table())
+        self.assertRegex(told[-1], r'^\d+ of \d+ configurations$')
+        self.assertEqual(repr(found), f'<weir.ConfigSweep of {len(found)} configurations; best: {found.best!r}>')
+
+    def test_it_is_what_the_command_writes(self):
+        command = shutil.which('weir')
+        if not command:
+            self.skipTest('there is no weir on the PATH')
+        with open('config.json', 'w', encoding='utf-8') as file:
+            json.dump(LLAMA, file)
+        said = subprocess.run([command, 'sweep', '--config', 'config.json', '--device', 'a100-80', '--devices', '8',
+                               '--global-batch', '16', '--tensor', '1,2', '--ranks', '2,4', '--micro-batch', '1',
+                               '--shard', 'optimizer', '--schedules', '1f1b,zb-v', '--sequence', '2048', '--attention',
+                               'flash', '--without', '1', '--price', '2.5', '--watts', '400', '--memory', '20GiB',
+                               '--optimizer', 'adam8bit', '--budget', '3000', '--json'], check=True, capture_output=True,
+                              text=True).stdout
+        found = weir.sweep_configs('config.json', 'a100-80', devices=8, global_batch=16, tensor=[1, 2], ranks=(2, 4),
+                                   micro_batch=1, shard='optimizer', schedules=['1f1b', 'zb-v'], sequence=2048,
+                                   attention='flash', without=1, price=2.5, watts=400, memory='20GiB',
+                                   optimizer='adam8bit', budget=3000, threads=1)
+        self.assertEqual(found.json(), said)
+
+    def test_where_nothing_fits_there_is_no_best(self):
+        found = weir.sweep_configs(LLAMA, 'h100-sxm', devices=2, global_batch=4, memory='1GiB')
+        self.assertIsNone(found.best)
+        self.assertIsNone(found.profile)
+        self.assertEqual({row['outcome'] for row in found}, {'does not fit'})
+        self.assertIn('None of them fits in 1.00 GiB per device.', found.table())
+
+    def test_what_cannot_be_is_a_sentence(self):
+        for sentence, options in (
+            ('tensor: 0 is not between 1 and 4294967295', {'tensor': [0, 1]}),
+            ('tensor: 5000 is not between 1 and 4096', {'tensor': 5000}),
+            ('micro_batch: 65 numbers, of 64 at most', {'micro_batch': range(1, 66)}),
+            ('devices: 70000 is not between 1 and 65536', {'devices': 70000}),
+            ('price: -1 is no amount, which is 0 or more', {'price': -1}),
+            ('watts: nan is no amount, which is 0 or more', {'watts': float('nan')}),
+            ('shards: "some" is none of none, optimizer, gradients, weights', {'shard': ['none', 'some']}),
+            ('pipedream does not flush: its iterations are not of so many sequences', {'schedules': 'pipedream'}),
+            ('8 devices without 8 leave none', {'without': 8}),
+        ):
+            with self.subTest(sentence):
+                self.refuses(sentence, 2, weir.sweep_configs, LLAMA, 'h100-sxm',
+                             **{'devices': 8, 'global_batch': 16, **options})
+        self.refuses('nowhere.json: cannot be read: No such file or directory', 2, weir.sweep_configs, 'nowhere.json',
+                     'h100-sxm', devices=8, global_batch=16)
+
+    def test_the_example_says_what_each_kind_of_parallelism_gains(self):
+        for layers, devices, global_batch, gained in ((40, 8, 8, r'1\.\d\d times as long'),
+                                                      (16, 8, 2, 'no way to share 8 devices out makes 2 sequences')):
+            with self.subTest(layers):
+                with open('config.json', 'w', encoding='utf-8') as file:
+                    json.dump({**LLAMA, 'num_hidden_layers': layers}, file)
+                said = subprocess.run([sys.executable, EXAMPLE, 'config.json', 'a100-40', str(devices),
+                                       str(global_batch)], check=True, capture_output=True, text=True).stdout
+                self.assertRegex(said, r'\* +\d+ +\d+')
+                self.assertRegex(said, r'\nwith tensor 1 instead of \d: ' + gained)
+
+
+if __name__ == '__main__':
+    unittest.main()

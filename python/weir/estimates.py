@@ -1,0 +1,130 @@
+"""Transformers that are not here, on devices that are not here: estimates, and sweeps over configurations.
+
+docs/estimate.md says what they are made of.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+from typing import Iterable, Mapping, Optional, Union
+
+from . import library
+from .documents import (Choice, Document, Found, Path, Plan, Profile, Size, Sweep, Time, given_document, given_path,
+                        strings, unless_stopped)
+from .library import Progress, call, call_answer, encode, numbers, run_answer, size, time_ns, whole
+
+__all__ = ['ConfigSweep', 'Estimate', 'estimate', 'sweep_configs']
+
+
+class Estimate(Found):
+    """Where the time of a model would go on devices that are not here: the document "weir.estimate"."""
+
+    def __init__(self, config: bytes, estimating: library.Estimating) -> None:
+        self._config, self._estimating = config, estimating
+        self._json, self._table = call_answer('estimate', config, ctypes.byref(estimating), behind=[None])
+
+    def table(self) -> str:
+        """Where each layer's time goes, for people."""
+        return self._table
+
+    def profile(self) -> Profile:
+        """The profile to plan with, made when it is asked for."""
+        profile = ctypes.c_void_p()
+        call('estimate', self._config, ctypes.byref(self._estimating), None, ctypes.byref(profile))
+        return Profile(profile.value or 0)
+
+    def __str__(self) -> str:
+        return self._table
+
+
+class ConfigSweep(Sweep):
+    """The ways to share a model out over devices (docs/formats/configs.md), and the plan of the quickest of them.
+
+    `best` is of one pipeline, and `profile` what its layers cost; None where nothing fits.
+    """
+
+    def __init__(self, document: str, table: str, best: Optional[Plan], profile: Optional[Profile]) -> None:
+        super().__init__(document, table, best)
+        self.profile = profile
+
+    def __repr__(self) -> str:
+        return f'<weir.ConfigSweep of {len(self)} configurations; best: {self.best!r}>'
+
+
+# --- calls --------------------------------------------------------------------------------------------------------
+
+
+def estimate(config: Union[Path, Document], device: Union[str, Document], *, tensor: int = 1, context: int = 1,
+             expert: int = 1, data: int = 1, micro_batch: int = 1, sequence: Optional[int] = None, dtype: str = 'bf16',
+             products: Optional[str] = None, attention: str = 'fused', overlap: str = 'backward', shard: str = 'none',
+             dispatch: str = 'each', sequence_parallel: bool = False, graphs: bool = False,
+             hidden_experts: bool = False, compiled: bool = False, whole_blocks: bool = False) -> Estimate:
+    """What a transformer would cost on devices that are not here: docs/estimate.md.
+
+    `config`: a Hugging Face config.json, or what is in it. `device`: "h100-sxm", a file, or a document. `tensor`,
+    `context`, `expert`, `data`: how many devices share each layer, each sequence, the experts, and the weights.
+    `products`: the type that products read, such as "fp8". `attention`: "fused", "flash", "plain" or "again".
+    `overlap`: messages behind products, "nothing", "backward" or "all". `shard`: what devices of `data` hold once
+    between them. `dispatch`: a token goes to "each" of its experts, or "once" to a group of devices that has some.
+    `whole_blocks`: the profile has no cut between a block's attention and its MLP.
+    """
+    estimating = library.Estimating(
+        device=given_document(device), tensor=whole(tensor, 'tensor', 1), context=whole(context, 'context', 1),
+        expert=whole(expert, 'expert', 1), data=whole(data, 'data', 1),
+        micro_batch=whole(micro_batch, 'micro_batch', 1), sequence=whole(sequence, 'sequence', 1), dtype=encode(dtype),
+        products=encode(products), attention=encode(attention), overlap=encode(overlap), shard=encode(shard),
+        dispatch=encode(dispatch),
+        sequence_parallel=sequence_parallel, graphs=graphs, hidden_experts=hidden_experts, compiled=compiled,
+        whole_blocks=whole_blocks)
+    return Estimate(_config(config), estimating)
+
+
+def _config(given: Union[Path, Document]) -> bytes:
+    return json.dumps(given).encode() if isinstance(given, Mapping) else given_path(given)
+
+
+def sweep_configs(config: Union[Path, Document], device: Union[str, Document], *, devices: int, global_batch: int,
+                  without: int = 0, tensor: Choice = None, context: Choice = None, expert: Choice = None,
+                  ranks: Choice = None, chunks: Choice = None, micro_batch: Choice = None,
+                  shard: Union[str, Iterable[str]] = (), schedules: Union[str, Iterable[str]] = (),
+                  optimizer: str = 'adamw-master', memory: Optional[Size] = None, price: float = 0, watts: float = 0,
+                  sequence: Optional[int] = None, dtype: str = 'bf16', products: Optional[str] = None,
+                  attention: str = 'fused', overlap: str = 'backward', dispatch: str = 'each',
+                  sequence_parallel: bool = False, graphs: bool = False, hidden_experts: bool = False,
+                  compiled: bool = False, budget: Optional[int] = None, deadline: Optional[Time] = None,
+                  threads: Optional[int] = None, progress: Optional[Progress] = None) -> ConfigSweep:
+    """A plan for every way to share a transformer out over devices that are not here: docs/estimate.md.
+
+    `config`, `device` and how layers are estimated as estimate() takes them. `devices`: how many there are; `without`:
+    of them that are missing. `global_batch`: sequences of an iteration. What may be chosen, a number or several, and
+    every way that may be good if not given: the degrees `tensor`, `context` and `expert`; `ranks` of a pipeline and
+    `chunks`, stages on each; `micro_batch`, sequences in one; `shard`, what devices with the same part of the model
+    hold once (none, optimizer, gradients, weights); `schedules`, such as flush.
+
+    `memory` of each device, such as "70GiB", instead of the device's own. `price` and `watts` of a device for an hour:
+    what 10^9 tokens cost, and take. `budget`: units of work for each of the best plans. `deadline`: seconds, or "10s";
+    what is tried then varies. Ctrl-C ends it with the best so far; KeyboardInterrupt where there is none.
+    """
+    shards, names = strings(shard), strings(schedules)
+    watch, best, profile = library.Watch(), ctypes.c_void_p(), ctypes.c_void_p()
+    estimating = library.Estimating(
+        device=given_document(device), sequence=whole(sequence, 'sequence', 1), dtype=encode(dtype),
+        products=encode(products), attention=encode(attention), overlap=encode(overlap), dispatch=encode(dispatch),
+        sequence_parallel=sequence_parallel, graphs=graphs, hidden_experts=hidden_experts, compiled=compiled)
+    sweeping = library.ConfigSweeping(
+        estimating=estimating, devices=whole(devices, 'devices', 1), without=whole(without, 'without'),
+        global_batch=whole(global_batch, 'global_batch', 1, 2**53 - 1), price=price, watts=watts,
+        tensor=numbers(tensor, 'tensor'), context=numbers(context, 'context'), expert=numbers(expert, 'expert'),
+        ranks=numbers(ranks, 'ranks'), chunks=numbers(chunks, 'chunks'),
+        micro_batch=numbers(micro_batch, 'micro_batch'), shards=shards, shard_count=len(shards), schedules=names,
+        schedule_count=len(names), optimizer=encode(optimizer), memory_bytes=size(memory, 'memory'),
+        budget=whole(budget, 'budget', 1, 2**53 - 1), deadline_ns=time_ns(deadline, 'deadline'),
+        threads=whole(threads, 'threads', 1, 1024), watch=ctypes.pointer(watch))
+    try:
+        texts = run_answer('sweep_configs', _config(config), ctypes.byref(sweeping),
+                           behind=[ctypes.byref(best), ctypes.byref(profile)], watch=watch, progress=progress)
+    finally:  # they are ours whatever else went wrong
+        suggested = Plan(best.value) if best.value else None
+        costs = Profile(profile.value) if profile.value else None
+    return unless_stopped(ConfigSweep(*texts, suggested, costs))
