@@ -6,19 +6,19 @@
 #include "cli/command.h"
 #include "cli/estimate_options.h"
 #include "cli/options.h"
+#include "profiler/estimate/estimate_variants.h"
 
 enum {
     KEY_RATED_DEVICE = KEY_OWN,
     KEY_TENSOR, KEY_CONTEXT, KEY_EXPERT, KEY_DATA, KEY_MICRO_BATCH, KEY_SHARD, KEY_WHOLE_BLOCKS, KEY_VARIANTS, KEY_EXPLAIN, KEY_LIST,
 };
 
-enum { MOST_DEGREE = 1 << 16, MOST_VARIANTS = 16 };
+enum { MOST_DEGREE = 1 << 16 };
 
 struct given {
     const char *config, *device;
     struct estimate_request request;
-    uint32_t variants[MOST_VARIANTS];
-    size_t variant_count;
+    struct estimate_variants variants;
     bool explains;
     struct shared_options shared;
 };
@@ -34,7 +34,7 @@ static const struct argp_option options[] = {
     { "shard", KEY_SHARD, "WHAT", 0, "What these hold once: none, optimizer, gradients, weights", 0 },
     { "micro-batch", KEY_MICRO_BATCH, "N", 0, "Sequences in a micro-batch (1)", 0 },
     { "whole-blocks", KEY_WHOLE_BLOCKS, 0, 0, "No cut between a block's attention and its MLP (Megatron, torchtitan)", 0 },
-    { "variants", KEY_VARIANTS, "LIST", 0, "Tensor degrees that plans may choose among, stage by stage: 2,4,8", 0 },
+    { "variants", KEY_VARIANTS, "LIST", 0, "Degrees that plans may choose among: 2,4,context2,expert8, ..; or all", 0 },
     { "explain", KEY_EXPLAIN, 0, 0, "Where each layer's time goes", 0 },
     { "list", KEY_LIST, 0, 0, "The built-in devices", 0 },
     { 0 },
@@ -82,6 +82,13 @@ static error_t take_degree(int key, char *argument, struct estimate_request *req
     }
 }
 
+static void take_variants(const char *argument, struct estimate_variants *variants, struct argp_state *state)
+{
+    struct error error = { 0 };
+    if (!estimate_variants_read(argument, variants, &error))
+        argp_error(state, "--variants: %s", error.text);
+}
+
 static error_t take(int key, char *argument, struct argp_state *state)
 {
     struct given *given = state->input;
@@ -93,7 +100,7 @@ static error_t take(int key, char *argument, struct argp_state *state)
         given->device = argument;
         break;
     case KEY_VARIANTS:
-        given->variant_count = option_counts(argument, "--variants", 2, MOST_DEGREE, given->variants, MOST_VARIANTS, state);
+        take_variants(argument, &given->variants, state);
         break;
     case KEY_EXPLAIN:
         given->explains = true;
@@ -168,8 +175,7 @@ static int run(int count, char **arguments)
         error_at(&error, "%s", given.config);
     else
         profile = estimate_profile(estimate, &error);
-    if (profile && given.variant_count
-        && !estimate_add_tensor_variants(estimate, given.variants, given.variant_count, profile, &error)) {
+    if (profile && !estimate_add_variants(estimate, &given.variants, profile, &error)) {
         error_at(&error, "%s", given.config);
         profile_free(profile);
         profile = NULL;

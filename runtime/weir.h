@@ -259,6 +259,9 @@ struct weir_estimating {
     const char *dispatch;   // tokens to their experts: to "each" (usual), or "once" to a group of devices
     bool sequence_parallel, graphs, hidden_experts, compiled;
     bool whole_blocks;      // no cut between a block's attention and its MLP
+    // Other ways to run each layer, over groups of devices, for plans to choose among (weir_planning.choose_variants):
+    // "2,tensor4sp,context2,expert8,tensor4+context2", or "all"; usual: none.
+    const char *variants;
 };
 
 // `config`: the path of a Hugging Face config.json, or its text. Hands out where the time goes and the profile; either

@@ -17,6 +17,9 @@ static bool is_asked(const struct weir_config_sweeping *sweeping, struct error *
     if (said || how->micro_batch > 0)
         return error_set(error, "estimating.%s is what the sweep chooses: say it in sweeping.%s",
                          said ? said : "micro_batch", said ? said : "micro_batch");
+    if (how->variants)
+        return error_set(error, "estimating.variants are for plans that choose among them, stage by stage: a sweep tries"
+                         " sweeping.tensor, context and expert");
     if (how->data > 0)
         return error_set(error, "estimating.data is what the sweep chooses: it follows from devices and degrees");
     return !how->shard || error_set(error, "estimating.shard is what the sweep chooses: say it in sweeping.shards");

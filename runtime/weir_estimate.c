@@ -1,7 +1,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "profiler/estimate/estimate.h"
+#include "profiler/estimate/estimate_variants.h"
 #include "runtime/weir_handles.h"
 
 static bool is_text(const char *given)
@@ -59,12 +59,27 @@ bool given_estimating(const struct weir_estimating *given, struct estimate_reque
     return true;
 }
 
-static bool hand_out(const struct estimate *estimate, struct weir_answer *answer, struct weir_profile **profile,
-                     struct weir_error *error)
+static bool given_variants(const char *given, struct estimate_variants *variants, struct error *error)
+{
+    return !given || estimate_variants_read(given, variants, error) || error_at(error, "variants");
+}
+
+static struct profile *make_profile(const struct estimate *estimate, const struct estimate_variants *variants,
+                                    struct error *error)
+{
+    struct profile *profile = estimate_profile(estimate, error);
+    if (!profile || estimate_add_variants(estimate, variants, profile, error))
+        return profile;
+    profile_free(profile);
+    return NULL;
+}
+
+static bool hand_out(const struct estimate *estimate, const struct estimate_variants *variants,
+                     struct weir_answer *answer, struct weir_profile **profile, struct weir_error *error)
 {
     struct error reason = { 0 };
     if (profile) {
-        struct profile *made = estimate_profile(estimate, &reason);
+        struct profile *made = make_profile(estimate, variants, &reason);
         *profile = wrap_profile(made, &reason, error);
         if (!*profile)
             return false;
@@ -92,15 +107,17 @@ bool weir_estimate(const char *config, const struct weir_estimating *estimating,
     struct transformer model;
     struct rated_device device;
     struct estimate_request request;
+    struct estimate_variants variants = { .count = 0 };
     struct estimate *estimate = malloc(sizeof *estimate);
     bool good = false;
     if (!estimate)
         error_no_memory(&reason, "an estimate");
     else
-        good = given_estimating(estimating, &request, &reason) && given_model(config, &model, &reason)
+        good = given_estimating(estimating, &request, &reason)
+            && given_variants(estimating->variants, &variants, &reason) && given_model(config, &model, &reason)
             && given_rated_device(estimating->device, &device, &reason)
             && estimate_model(&model, &device, &request, estimate, &reason);
-    good = good ? hand_out(estimate, answer, profile, error) : tell(error, &reason);
+    good = good ? hand_out(estimate, &variants, answer, profile, error) : tell(error, &reason);
     free(estimate);
     return good;
 }

@@ -294,8 +294,7 @@ static bool set_layers(const struct estimate *estimate, struct profile *profile)
     return good && set_layer(estimate, PART_HEAD, "head", to);
 }
 
-// The kind of the profile's i-th layer.
-static enum layer_part part_of(const struct estimate *estimate, size_t i)
+enum layer_part estimate_part(const struct estimate *estimate, size_t i)
 {
     if (i == 0)
         return PART_EMBEDDING;
@@ -304,44 +303,6 @@ static enum layer_part part_of(const struct estimate *estimate, size_t i)
     if (i % 2 == 1)
         return PART_ATTENTION;
     return transformer_has_experts(&estimate->model, i / 2 - 1) ? PART_EXPERTS : PART_MLP;
-}
-
-static bool add_variant(const struct estimate *split, struct profile_layer *layer, enum layer_part part)
-{
-    char name[32];
-    const uint32_t devices = (uint32_t)split->request.tensor;
-    struct profile_variant *variants = realloc(layer->variants, (layer->variant_count + 1) * sizeof variants[0]);
-    if (!variants)
-        return false;
-    layer->variants = variants;
-    struct profile_variant *variant = &variants[layer->variant_count++];
-    const bool shares = split->request.sequence_parallel;
-    *variant = (struct profile_variant){ .devices = devices, .shares_output = shares };
-    estimate_numbers(split, part, &variant->layer);
-    snprintf(name, sizeof name, "tensor%u%s", devices, shares ? "sp" : "");
-    variant->layer.name = strdup(name);
-    return variant->layer.name;
-}
-
-bool estimate_add_tensor_variants(const struct estimate *estimate, const uint32_t *degrees, size_t count,
-                                  struct profile *profile, struct error *error)
-{
-    struct estimate_request request = estimate->request;
-    if (request.tensor != 1)
-        return error_set(error, "variants are of layers on one device each: the tensor degree must be 1");
-    struct estimate *split = malloc(sizeof *split);
-    bool good = split ? true : error_no_memory(error, "an estimate");
-    const size_t kinds = estimate->request.sequence_parallel ? 2 : 1;
-    for (size_t v = 0; good && v < kinds * count; v++) {
-        request.tensor = degrees[v / kinds];
-        request.sequence_parallel = v % kinds == 1;
-        good = request.tensor > 1 || error_set(error, "a variant is of two devices or more");
-        good = good && estimate_model(&estimate->model, &estimate->device, &request, split, error);
-        for (size_t i = 0; good && i < profile->layer_count; i++)
-            good = add_variant(split, &profile->layers[i], part_of(estimate, i)) || error_no_memory(error, "a variant");
-    }
-    free(split);
-    return good && profile_rehash(profile, error);
 }
 
 static bool forbid_cuts(const struct estimate *estimate, struct profile *profile)

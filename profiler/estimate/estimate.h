@@ -85,11 +85,8 @@ bool estimate_model(const struct transformer *model, const struct rated_device *
 // --shard leaves to the devices with the same parameters it counts this device's share, but for gradients, which are whole.
 struct profile *estimate_profile(const struct estimate *estimate, struct error *error);
 
-// Gives every layer of a profile that estimate_profile() has made of a model on one device each (tensor 1) the variants
-// "tensor2", .. of these degrees: what it costs each of so many devices, with the messages between them among its times;
-// and, where it is of sequence parallel layers, "tensor2sp", .., whose devices share what layers hand on.
-bool estimate_add_tensor_variants(const struct estimate *estimate, const uint32_t *degrees, size_t count,
-                                  struct profile *profile, struct error *error);
+// The kind of that profile's i-th layer.
+enum layer_part estimate_part(const struct estimate *estimate, size_t i);
 
 // The numbers of one kind of its layers, into a zeroed one.
 void estimate_numbers(const struct estimate *estimate, enum layer_part part, struct profile_layer *layer);

@@ -59,7 +59,8 @@ def estimate(config: Union[Path, Document], device: Union[str, Document], *, ten
              expert: int = 1, data: int = 1, micro_batch: int = 1, sequence: Optional[int] = None, dtype: str = 'bf16',
              products: Optional[str] = None, attention: str = 'fused', overlap: str = 'backward', shard: str = 'none',
              dispatch: str = 'each', sequence_parallel: bool = False, graphs: bool = False,
-             hidden_experts: bool = False, compiled: bool = False, whole_blocks: bool = False) -> Estimate:
+             hidden_experts: bool = False, compiled: bool = False, whole_blocks: bool = False,
+             variants: Optional[str] = None) -> Estimate:
     """What a transformer would cost on devices that are not here: docs/estimate.md.
 
     `config`: a Hugging Face config.json, or what is in it. `device`: "h100-sxm", a file, or a document. `tensor`,
@@ -67,7 +68,8 @@ def estimate(config: Union[Path, Document], device: Union[str, Document], *, ten
     `products`: the type that products read, such as "fp8". `attention`: "fused", "flash", "plain" or "again".
     `overlap`: messages behind products, "nothing", "backward" or "all". `shard`: what devices of `data` hold once
     between them. `dispatch`: a token goes to "each" of its experts, or "once" to a group of devices that has some.
-    `whole_blocks`: the profile has no cut between a block's attention and its MLP.
+    `whole_blocks`: the profile has no cut between a block's attention and its MLP. `variants`: other ways to run each
+    layer, over groups of devices, for partition(..., choose='variants'): "2,tensor4sp,context2,expert8", or "all".
     """
     estimating = library.Estimating(
         device=given_document(device), tensor=whole(tensor, 'tensor', 1), context=whole(context, 'context', 1),
@@ -76,7 +78,7 @@ def estimate(config: Union[Path, Document], device: Union[str, Document], *, ten
         products=encode(products), attention=encode(attention), overlap=encode(overlap), shard=encode(shard),
         dispatch=encode(dispatch),
         sequence_parallel=sequence_parallel, graphs=graphs, hidden_experts=hidden_experts, compiled=compiled,
-        whole_blocks=whole_blocks)
+        whole_blocks=whole_blocks, variants=encode(variants))
     return Estimate(_config(config), estimating)
 
 

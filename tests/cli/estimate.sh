@@ -18,6 +18,20 @@ weir estimate config.json --device h100-sxm --variants 2,4 --sequence-parallel -
 weir partition shares.json --cluster '4 devices, 60GiB, 450GB/s 5us' --schedule 1f1b --micro-batches 8 --variants tensor2sp,tensor2sp \
     --optimizer adamw-master -o shares.plan.json > /dev/null && weir check shares.plan.json --profile shares.json | tail -1
 grep -o '"variant": "tensor[0-9]sp"' shares.plan.json
+sed 's/"llama"/"mixtral"/; s/"num_hidden/"num_local_experts": 8, "num_experts_per_tok": 2, "num_hidden/' config.json > mixtral.json
+weir estimate mixtral.json --device h100-sxm --micro-batch 2 --variants 2,context2,expert2,tensor2sp+expert2 -o degrees.json
+plan() { weir partition degrees.json --cluster '4 devices, 200GiB, 450GB/s 5us' --schedule 1f1b --micro-batches 8 \
+    --optimizer adamw-master --variants "$1" -o degrees.plan.json > /dev/null; }
+for variant in context2 expert2; do
+    plan $variant,$variant && weir check degrees.plan.json --profile degrees.json | tail -1
+    grep -o "\"variant\": \"$variant\"" degrees.plan.json
+done
+plan context2,expert2; echo "exit $?"
+plan tensor2,context2; echo "exit $?"
+plan auto && grep -o '"variant": "[a-z0-9+]*"' degrees.plan.json
+weir estimate mixtral.json --device h100-sxm --variants all -o - | grep -o '"name": "[tce][enox][a-z]*[0-9][a-z]*"' | sort -u
+weir estimate mixtral.json --device h100-sxm --variants expert2; echo "exit $?"
+weir estimate config.json --device h100-sxm --variants context2,experts2 | head -1
 weir estimate config.json --device h100-sxm --variants 3; echo "exit $?"
 weir estimate config.json --device h100-sxm --tensor 2 --variants 4; echo "exit $?"
 cp config.json other.json

@@ -250,6 +250,8 @@ static void what_cannot_be_is_a_sentence(void **state)
     REFUSES("estimating.data is what the sweep chooses: it follows from devices and degrees",
             wrong.estimating.data = 2);
     REFUSES("estimating.shard is what the sweep chooses: say it in sweeping.shards", wrong.estimating.shard = "none");
+    REFUSES("estimating.variants are for plans that choose among them, stage by stage: a sweep tries sweeping.tensor,"
+            " context and expert", wrong.estimating.variants = "all");
     REFUSES("overlap: \"some\" is none of nothing, backward, all", wrong.estimating.overlap = "some");
     REFUSES("shards: \"some\" is none of none, optimizer, gradients, weights", wrong.shards = some;
             wrong.shard_count = 1);

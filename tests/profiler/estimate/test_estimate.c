@@ -170,81 +170,6 @@ static void what_is_shared_is_counted_once(void **state)
     }
 }
 
-static void sequence_parallel_variants_share_what_is_handed_on(void **state)
-{
-    (void)state;
-    struct error error = { 0 };
-    static const uint32_t degrees[] = { 4 };
-    struct estimate_request request = estimate_usual();
-    request.sequence_parallel = true;
-    struct estimate *whole = estimate(mixtral, request);
-    request.tensor = 4;
-    struct estimate *split = estimate(mixtral, request);
-    struct profile *profile = estimate_profile(whole, &error), *other = estimate_profile(split, &error);
-    assert_good(profile && other, error);
-    assert_good(estimate_add_tensor_variants(whole, degrees, 1, profile, &error), error);
-    for (size_t i = 0; i < profile->layer_count; i++) {
-        const struct profile_layer *own = &profile->layers[i], *of = &other->layers[i];
-        assert_int_equal(own->variant_count, 2);
-        assert_string_equal(own->variants[0].layer.name, "tensor4");
-        assert_string_equal(own->variants[1].layer.name, "tensor4sp");
-        assert_true(!own->variants[0].shares_output && own->variants[1].shares_output);
-        assert_int_equal(own->variants[0].layer.output_bytes, own->output_bytes);
-        assert_int_equal(own->variants[1].layer.output_bytes, of->output_bytes);
-        assert_int_equal(4 * of->output_bytes, own->output_bytes);
-        assert_int_equal(own->variants[1].layer.forward_ns, of->forward_ns);
-        assert_int_equal(own->variants[1].layer.saved_bytes, of->saved_bytes);
-    }
-    profile_free(profile);
-    profile_free(other);
-    free(whole);
-    free(split);
-}
-
-// A variant has the very numbers of a profile that is split so; the layers' own stay.
-static void variants_are_what_a_degree_costs(void **state)
-{
-    (void)state;
-    struct error error = { 0 };
-    static const uint32_t degrees[] = { 2, 8 };
-    struct estimate *whole = estimate(mixtral, estimate_usual());
-    struct profile *profile = estimate_profile(whole, &error), *plain = estimate_profile(whole, &error);
-    assert_good(profile, error);
-    assert_good(estimate_add_tensor_variants(whole, degrees, 2, profile, &error), error);
-    for (size_t d = 0; d < 2; d++) {
-        struct estimate_request request = estimate_usual();
-        request.tensor = degrees[d];
-        struct estimate *split = estimate(mixtral, request);
-        struct profile *other = estimate_profile(split, &error);
-        for (size_t i = 0; i < profile->layer_count; i++) {
-            const struct profile_variant *variant = &profile->layers[i].variants[d];
-            const struct profile_layer *of = &other->layers[i];
-            assert_int_equal(variant->devices, degrees[d]);
-            assert_string_equal(variant->layer.name, d ? "tensor8" : "tensor2");
-            assert_int_equal(variant->layer.forward_ns, of->forward_ns);
-            assert_int_equal(variant->layer.backward_input_ns, of->backward_input_ns);
-            assert_int_equal(variant->layer.parameter_bytes, of->parameter_bytes);
-            assert_int_equal(variant->layer.saved_bytes, of->saved_bytes);
-            assert_int_equal(profile->layers[i].forward_ns, plain->layers[i].forward_ns);
-        }
-        profile_free(other);
-        free(split);
-    }
-    struct text text = { 0 };
-    profile_write(profile, &text);
-    struct profile *again = profile_read(text.data, text.length, "again", &error);
-    assert_good(again, error);
-    assert_string_equal(again->hash, profile->hash);
-    static const uint32_t three[] = { 3 };
-    assert_false(estimate_add_tensor_variants(whole, three, 1, plain, &error));
-    assert_error(error, "the tensor degree of 3 does not divide the heads (32)");
-    text_clear(&text);
-    profile_free(again);
-    profile_free(plain);
-    profile_free(profile);
-    free(whole);
-}
-
 static void the_page_shows_what_is_written(void **state)
 {
     (void)state;
@@ -291,8 +216,6 @@ int main(void)
         cmocka_unit_test(shares_of_all_devices_are_the_whole),
         cmocka_unit_test(more_devices_take_less_each_and_talk_more),
         cmocka_unit_test(what_is_shared_is_counted_once),
-        cmocka_unit_test(variants_are_what_a_degree_costs),
-        cmocka_unit_test(sequence_parallel_variants_share_what_is_handed_on),
         cmocka_unit_test(the_page_shows_what_is_written),
         cmocka_unit_test(the_profile_is_one_that_others_read),
         cmocka_unit_test(what_does_not_divide_is_refused),
