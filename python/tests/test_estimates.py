@@ -25,7 +25,19 @@ class Estimates(Case):
         plan = weir.partition(estimate.profile(), '2 devices, 80GiB, 450GB/s 5us', schedule='1f1b', micro_batches=4)
         plan.check(estimate.profile())
 
+    def test_plans_choose_among_its_variants(self):
+        profile = weir.estimate(LLAMA, 'h100-sxm', variants='2,tensor2sp,context2').profile()
+        names = [variant['name'] for variant in profile.document['layers'][0]['variants']]
+        self.assertEqual(names, ['tensor2', 'tensor2sp', 'context2'])
+        plan = weir.partition(profile, '4 devices, 80GiB, 450GB/s 5us', schedule='1f1b', micro_batches=4,
+                              choose='variants')
+        plan.check(profile)
+        self.assertEqual({stage['variant'] for stage in plan.document['stages']} - {*names, None}, set())
+        self.assertNotEqual({stage['variant'] for stage in plan.document['stages']}, {None})
+
     def test_what_cannot_be_is_a_sentence(self):
+        self.refuses(re.compile('^variants: "some" is none of 2, tensor2'), 2, weir.estimate, LLAMA, 'h100-sxm',
+                     variants='some')
         self.refuses('the tensor degree of 3 does not divide the heads (32)', 2, weir.estimate, LLAMA, 'h100-sxm',
                      tensor=3)
         self.refuses(re.compile('"h101" is none of the built-in devices'), 2, weir.estimate, LLAMA, 'h101')
@@ -93,13 +105,14 @@ class Configs(Case):
                      'h100-sxm', devices=8, global_batch=16)
 
     def test_the_example_says_what_each_kind_of_parallelism_gains(self):
-        for layers, devices, global_batch, gained in ((40, 8, 8, r'1\.\d\d times as long'),
-                                                      (16, 8, 2, 'no way to share 8 devices out makes 2 sequences')):
-            with self.subTest(layers):
-                with open('config.json', 'w', encoding='utf-8') as file:
-                    json.dump({**LLAMA, 'num_hidden_layers': layers}, file)
-                said = subprocess.run([sys.executable, EXAMPLE, 'config.json', 'a100-40', str(devices),
-                                       str(global_batch)], check=True, capture_output=True, text=True).stdout
+        wide = {**LLAMA, 'num_hidden_layers': 12, 'hidden_size': 8192, 'num_attention_heads': 64,
+                'intermediate_size': 28672}
+        with open('config.json', 'w', encoding='utf-8') as file:
+            json.dump(wide, file)
+        for global_batch, gained in ((8, r'\d\.\d\d times as long'), (2, 'no way to share 8 devices out makes 2 seq')):
+            with self.subTest(global_batch):
+                said = subprocess.run([sys.executable, EXAMPLE, 'config.json', 'a100-40', '8', str(global_batch)],
+                                      check=True, capture_output=True, text=True).stdout
                 self.assertRegex(said, r'\* +\d+ +\d+')
                 self.assertRegex(said, r'\nwith tensor 1 instead of \d: ' + gained)
 

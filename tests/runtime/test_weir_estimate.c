@@ -54,6 +54,10 @@ static void what_cannot_be_is_a_sentence(void **state)
     wrong.overlap = "some";
     refuses(config, wrong, "overlap: \"some\" is none of nothing, backward, all");
     wrong = usual;
+    wrong.variants = "1";
+    refuses(config, wrong, "variants: \"1\" is none of 2, tensor2, tensor2sp, context2, expert2, .., nor several of these"
+            " with + between them, each kind once");
+    wrong = usual;
     wrong.tensor = 3;
     refuses(config, wrong, "the tensor degree of 3 does not divide the heads (32)");
 }
