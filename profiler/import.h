@@ -26,7 +26,7 @@ struct profile *import_piper(const char *path, uint64_t micro_batch, struct clus
 struct profile *import_piper_text(const char *text, size_t length, const char *name, uint64_t micro_batch,
                                   struct cluster **cluster, struct error *error);
 
-// Whether a text that could not be read is what one of these reads: then the error says so instead.
+// Whether a text that could not be read is what one of these reads, or weir estimate: then the error says so instead.
 bool import_hint(const char *text, size_t length, const char *name, struct error *error);
 
 #endif

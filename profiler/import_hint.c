@@ -1,4 +1,4 @@
-// Which importer reads a file that was taken for one of Weir's own.
+// Which command reads a file that was taken for one of Weir's own.
 #include <ctype.h>
 #include <string.h>
 
@@ -25,19 +25,22 @@ static bool is_pipedream(const char *text, size_t length)
 
 bool import_hint(const char *text, size_t length, const char *name, struct error *error)
 {
-    const char *whose = NULL, *format = NULL;
+    const char *whose = NULL, *command = NULL;
     if (is_pipedream(text, length)) {
         whose = "a graph of PipeDream's";
-        format = "pipedream";
+        command = "weir import pipedream";
     } else if (has(text, length, "\"TMPCs\"")) {
         whose = "an input of Piper's";
-        format = "piper";
+        command = "weir import piper";
     } else if (has(text, length, "\"fpgaLatency\"")) {
         whose = "an input of dnn-partitioning's";
-        format = "dnn-partitioning";
+        command = "weir import dnn-partitioning";
+    } else if (has(text, length, "\"model_type\"")) {
+        whose = "a model's configuration";
+        command = "weir estimate";
     }
-    if (!format || error->kind == ERROR_MACHINE)
+    if (!command || error->kind == ERROR_MACHINE)
         return false;
     *error = (struct error){ .kind = ERROR_NONE };
-    return !error_set(error, "%s: is %s: weir import %s makes a profile of it", name, whose, format);
+    return !error_set(error, "%s: is %s: %s makes a profile of it", name, whose, command);
 }

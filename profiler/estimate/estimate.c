@@ -158,7 +158,7 @@ bool estimate_model(const struct transformer *model, const struct rated_device *
     if (asked->sequence == 0)
         asked->sequence = model->longest;
     if (asked->sequence == 0)
-        return error_set(error, "the model's file does not say how long a sequence is");
+        return error_set(error, "the model's file does not say how long a sequence is: say how many tokens (sequence)");
     if (!check_degrees(model, asked, error))
         return false;
     const struct rated_product *wide = find_product(device, asked->dtype, error);

@@ -184,6 +184,13 @@ static const struct family {
 };
 enum { FAMILIES = sizeof families / sizeof families[0] };
 
+// Models that see or hear, too, have the one that reads and writes in an object of its own.
+static bool has_text_model(const struct json *root)
+{
+    struct json value;
+    return json_find(root, "text_config", &value) && json_kind(&value) == JSON_OBJECT;
+}
+
 static const struct family *find_family(const struct json *root, const char *name)
 {
     char known[200] = "";
@@ -192,8 +199,24 @@ static const struct family *find_family(const struct json *root, const char *nam
             return &families[i];
         snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", i ? ", " : "", families[i].name);
     }
-    json_refuse_key(root, "model_type", "\"%.40s\" is none of those that are estimated: %s", name, known);
+    json_refuse_key(root, "model_type", "\"%.40s\" is none of those that are estimated: %s%s", name, known,
+                    has_text_model(root) ? "; its text_config, in a file of its own, may be one" : "");
     return NULL;
+}
+
+// Of files without one, what they are.
+static void find_type(struct json *root)
+{
+    struct json value;
+    if (json_kind(root) != JSON_OBJECT || json_find(root, "model_type", &value))
+        return;
+    if (has_text_model(root))
+        json_refuse_key(root, "model_type", "is missing; its text_config, in a file of its own, may have one");
+    else if (json_find(root, "format", &value) && json_kind(&value) == JSON_STRING)
+        json_refuse_key(root, "model_type", "is missing: the file is a \"%.40s\", not the config.json of a Hugging Face"
+                        " model", json_string(root, "format"));
+    else
+        json_refuse_key(root, "model_type", "is missing: every config.json of a Hugging Face model has it");
 }
 
 static void check(const struct json *root, struct transformer *model)
@@ -220,6 +243,7 @@ static bool read(struct json_document *document, struct transformer *model, stru
 {
     struct json root = json_root(document);
     *model = (struct transformer){ 0 };
+    find_type(&root);
     json_string_into(&root, "model_type", model->name, sizeof model->name);
     if (!json_ok(document, error))
         return false;

@@ -490,6 +490,8 @@ static void a_file_of_another_tool_is_refused_with_its_importer(void **state)
           "x: is an input of Piper's: weir import piper makes a profile of it" },
         { "{\"maxFPGAs\": 2, \"nodes\": [{\"id\": 0, \"fpgaLatency\": 1.5}]}",
           "x: is an input of dnn-partitioning's: weir import dnn-partitioning makes a profile of it" },
+        { "{\"architectures\": [\"LlamaForCausalLM\"], \"model_type\": \"llama\"}",
+          "x: is a model's configuration: weir estimate makes a profile of it" },
         { "node1 - no graph", "x: line 1, column 1: a value is expected (NaN and Infinity are not JSON)" },
         { "node", "x: line 1, column 1: a value is expected (NaN and Infinity are not JSON)" },
         { "{}", "x: format: is missing" },

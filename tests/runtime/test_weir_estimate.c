@@ -45,7 +45,7 @@ static void what_cannot_be_is_a_sentence(void **state)
     const struct weir_estimating usual = { .device = "h100-sxm" };
     struct weir_estimating wrong = usual;
     refuses(NULL, usual, "config is needed, and is NULL, as what a call returns that has failed");
-    refuses("{}", usual, "config: model_type: is missing");
+    refuses("{}", usual, "config: model_type: is missing: every config.json of a Hugging Face model has it");
     wrong.device = NULL;
     refuses(config, wrong, "device is needed: a built-in one (\"h100-sxm\"), a file or a document's text");
     wrong.device = "{}";

@@ -84,7 +84,16 @@ static void parameters_are_as_many_as_published(void **state)
 static const struct wrong {
     const char *config, *sentence;
 } wrong[] = {
-    { "{}", "config.json: model_type: is missing" },
+    { "[]", "config.json: is a list, not an object" },
+    { "{}", "config.json: model_type: is missing: every config.json of a Hugging Face model has it" },
+    { "{\"format\": \"weir.profile\"}",
+      "config.json: model_type: is missing: the file is a \"weir.profile\", not the config.json of a Hugging Face model" },
+    { "{\"text_config\": {\"model_type\": \"llama\"}}",
+      "config.json: model_type: is missing; its text_config, in a file of its own, may have one" },
+    { "{\"model_type\": \"llava\", \"text_config\": {}}",
+      "config.json: model_type: \"llava\" is none of those that are estimated: llama, mistral, qwen2, qwen3, gpt2,"
+      " gpt_neox, mixtral, qwen2_moe, qwen3_moe, deepseek_v2, deepseek_v3; its text_config, in a file of its own, may be"
+      " one" },
     { "{\"model_type\": \"bert\"}",
       "config.json: model_type: \"bert\" is none of those that are estimated: llama, mistral, qwen2, qwen3, gpt2,"
       " gpt_neox, mixtral, qwen2_moe, qwen3_moe, deepseek_v2, deepseek_v3" },
