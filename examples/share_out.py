@@ -29,7 +29,7 @@ def main(config: str, device: str, devices: str, global_batch: str) -> None:
 def iteration_without(name: str, config: str, device: str, asked: dict[str, int], best: Mapping[str, Any]) -> str:
     try:
         rows = weir.sweep_configs(config, device, **asked, **{name: 1})
-    except weir.WeirError as why:  # such as: no way to share so many devices out
+    except weir.WeirError as why:  # such as: no configuration of so many devices
         return str(why)
     least = min((row['iteration_ns'] for row in rows if row['iteration_ns']), default=None)
     return f'{least / best["iteration_ns"]:.2f} times as long' if least else 'nothing fits'

@@ -1,5 +1,7 @@
 // What a sweep over configurations may be asked.
 #include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
 
 #include "common/json.h"
 #include "partitioner/sweep/config_sweep.h"
@@ -40,8 +42,6 @@ bool config_check(const struct config_request *request, struct error *error)
         || !is_within("global_batch", request->global_batch, 1, JSON_MAX, error) || !check_lists(request, error)
         || !is_amount("price", request->price, error) || !is_amount("watts", request->watts, error))
         return false;
-    if (request->how.sequence == 0)
-        return error_set(error, "the model's file does not say how long a sequence is; say it");
     if (request->without >= request->devices)
         return error_set(error, "%u devices without %u leave none", request->devices, request->without);
     if (!request->device->level_count)
@@ -49,4 +49,15 @@ bool config_check(const struct config_request *request, struct error *error)
     if (holding_uses_host(&request->holding) || request->holding.shard != SHARD_NONE || request->holding.window)
         return error_set(error, "a sweep over configurations chooses what is shared, and has no host");
     return true;
+}
+
+void config_meet(struct config_sweep *sweep, enum config_obstacle what, const char *format, ...)
+{
+    va_list arguments;
+    if (sweep->obstacle >= what)
+        return;
+    sweep->obstacle = what;
+    va_start(arguments, format);
+    vsnprintf(sweep->met, sizeof sweep->met, format, arguments);
+    va_end(arguments);
 }

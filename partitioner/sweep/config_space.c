@@ -167,12 +167,23 @@ static bool add_row(struct space *space, const struct config_row *made)
 }
 
 // With fewer micro-batches than ranks some rank is always idle. Megatron's interleaving takes as many, or a multiple.
-static bool takes(const struct space *space, const struct config_row *row)
+static bool takes(struct space *space, const struct config_row *row)
 {
-    const uint64_t stages = (uint64_t)row->ranks * row->chunks;
-    if (stages > space->request->model->layers + 2 || row->micro_batches < row->ranks)
-        return false;
-    return row->chunks == 1 || strcmp(row->schedule, "interleaved") != 0 || row->micro_batches % row->ranks == 0;
+    const uint64_t stages = (uint64_t)row->ranks * row->chunks, units = space->request->model->layers + 2;
+    const bool is_open = row->chunks > 1 && strcmp(row->schedule, "interleaved") == 0;
+    if (stages > units)
+        config_meet(space->sweep, CONFIG_SCHEDULE_IS_NONE, "%s has %llu stages on %u ranks, and the model's blocks,"
+                    " embedding and head are %llu", row->schedule, (unsigned long long)stages, row->ranks,
+                    (unsigned long long)units);
+    else if (row->micro_batches < row->ranks)
+        config_meet(space->sweep, CONFIG_SCHEDULE_IS_NONE, "a pipeline of %u ranks has fewer micro-batches (%u)"
+                    " than ranks, so that some are always idle", row->ranks, row->micro_batches);
+    else if (is_open && row->micro_batches % row->ranks != 0)
+        config_meet(space->sweep, CONFIG_SCHEDULE_IS_NONE, "interleaved takes a multiple of %u ranks, not %u"
+                    " micro-batches", row->ranks, row->micro_batches);
+    else
+        return true;
+    return false;
 }
 
 // Interleaving takes any number of stages per rank; others have their own.
@@ -295,6 +306,7 @@ static bool add_shards(struct space *space, struct config_row row)
         if (!is_of_use(space, &row))
             continue;
         if (!estimate_row(space, &row, &why)) {
+            config_meet(space->sweep, CONFIG_MODEL_IS_UNEVEN, "%s", why.text);
             space->sweep->refused_degrees++;
             continue;
         }
@@ -316,8 +328,12 @@ static bool add_micro_batches(struct space *space, struct config_row row)
                && space->request->global_batch % ((uint64_t)row.data * sizes.at[b]) != 0)
             row.data--;
         const uint64_t step = (uint64_t)row.data * sizes.at[b];
-        if (space->request->global_batch % step != 0 || space->request->global_batch / step > MOST_MICRO_BATCHES)
+        if (space->request->global_batch % step != 0 || space->request->global_batch / step > MOST_MICRO_BATCHES) {
+            config_meet(space->sweep, CONFIG_BATCH_IS_UNEVEN, "%u pipelines with micro-batches of %u have no even share"
+                        " of the sequences, or more than %d micro-batches", row.data, sizes.at[b],
+                        MOST_MICRO_BATCHES);
             continue;
+        }
         row.micro_batch = sizes.at[b];
         row.micro_batches = (uint32_t)(space->request->global_batch / step);
         if (!add_shards(space, row))
@@ -333,6 +349,10 @@ static bool add_pipelines(struct space *space, struct config_row row)
     const uint64_t group = (uint64_t)row.tensor * row.context;
     const uint32_t rest = (uint32_t)((space->request->devices - without) / group);
     const struct sweep_list asked = space->request->ranks;
+    config_meet(space->sweep, CONFIG_RANKS_ARE_NONE,
+                "a pipeline has 1 to %llu ranks (blocks, embedding and head), which divide the %u devices left by tensor"
+                " %u x context %u; none of those asked for does", (unsigned long long)space->request->model->layers + 2,
+                rest, row.tensor, row.context);
     for (uint32_t p = 1; p <= rest && p <= space->request->model->layers + 2; p++) {
         bool is_asked = asked.count == 0;
         for (size_t i = 0; i < asked.count; i++)
@@ -364,6 +384,8 @@ static bool add_degrees(struct space *space)
                                                 .context = context.at[c],
                                                 .expert = expert.at[e] };
                 const uint64_t group = (uint64_t)row.tensor * row.context;
+                config_meet(space->sweep, CONFIG_DEVICES_ARE_UNEVEN, "tensor %u x context %u does not divide the"
+                            " devices", row.tensor, row.context);
                 if ((request->without || request->devices % group == 0) && !add_pipelines(space, row))
                     return false;
             }

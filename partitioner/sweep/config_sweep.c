@@ -321,10 +321,8 @@ struct config_sweep *config_sweep_run(const struct config_request *given, struct
         request->how.sequence = request->model->longest;
     bool good = config_check(request, error) && config_list(sweep, error);
     if (good && sweep->count == 0)
-        good = error_set(error,
-                         "no way to share %u devices out makes %llu sequences in micro-batches and divides the"
-                         " model",
-                         request->devices, (unsigned long long)request->global_batch);
+        good = error_set(error, "no configuration of %u devices takes a batch of %llu: %s",
+                         request->devices, (unsigned long long)request->global_batch, sweep->met);
     if (good)
         qsort(sweep->rows, sweep->count, sizeof sweep->rows[0], by_promise);
     if (!good || !run_rows(sweep, since, error)) {

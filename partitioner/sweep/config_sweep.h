@@ -86,6 +86,16 @@ struct config_row {
     struct plan *plan;       // of the best alone
 };
 
+// What keeps a way to share out from being a row, in the order in which it is looked for.
+enum config_obstacle {
+    CONFIG_NO_OBSTACLE,
+    CONFIG_DEVICES_ARE_UNEVEN,
+    CONFIG_RANKS_ARE_NONE,
+    CONFIG_BATCH_IS_UNEVEN,
+    CONFIG_MODEL_IS_UNEVEN,
+    CONFIG_SCHEDULE_IS_NONE,
+};
+
 struct config_sweep {
     struct config_request request;  // with the sequence's length
     struct config_row *rows;  // in the order in which they were tried
@@ -97,6 +107,8 @@ struct config_sweep {
     double model_flops;       // of an iteration, forward and backward, without what is run again
     uint64_t memory_bytes;
     char stopped[80];         // why it ended early, or empty
+    enum config_obstacle obstacle;  // the furthest that a way to share out came which is no row
+    char met[300];                  // and the first that came there
 };
 
 // NULL where the request cannot be (ERROR_INPUT), or a machine's trouble ends it. What the request points to outlives the
@@ -127,6 +139,10 @@ void config_draw(const struct config_sweep *sweep, struct text *text);
 void config_judge(struct config_sweep *sweep);
 
 // --- for config_sweep.c -----------------------------------------------------------------------------------------
+
+// Where no way to share out comes to a row, the first of those that came furthest says why (config_check.c).
+void config_meet(struct config_sweep *sweep, enum config_obstacle what, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 // Whether every number is one that can be, with a sentence that names it where it is not (config_check.c).
 bool config_check(const struct config_request *request, struct error *error);

@@ -109,7 +109,7 @@ class Configs(Case):
                 'intermediate_size': 28672}
         with open('config.json', 'w', encoding='utf-8') as file:
             json.dump(wide, file)
-        for global_batch, gained in ((8, r'\d\.\d\d times as long'), (2, 'no way to share 8 devices out makes 2 seq')):
+        for global_batch, gained in ((8, r'\d\.\d\d times as long'), (2, 'no configuration of 8 devices takes a batch of 2')):
             with self.subTest(global_batch):
                 said = subprocess.run([sys.executable, EXAMPLE, 'config.json', 'a100-40', '8', str(global_batch)],
                                       check=True, capture_output=True, text=True).stdout

@@ -235,11 +235,11 @@ static void refuses(const char *model, const struct weir_config_sweeping *sweepi
 static void what_cannot_be_is_a_sentence(void **state)
 {
     (void)state;
-    static const uint32_t none = 0, large = 5000;
+    static const uint32_t none = 0, large = 5000, seven = 7;
     static const char *const some[] = { "some" }, *const pipedream[] = { "pipedream" };
     refuses(NULL, &usual, "config is needed, and is NULL, as what a call returns that has failed");
     refuses(config, NULL, "sweeping is needed, and is NULL, as what a call returns that has failed");
-    refuses("{}", &usual, "config: model_type: is missing");
+    refuses("{}", &usual, "config: model_type: is missing: every config.json of a Hugging Face model has it");
     REFUSES("sweeping.devices is needed: how many there are", wrong.devices = 0);
     REFUSES("sweeping.global_batch is needed: sequences of an iteration", wrong.global_batch = 0);
     REFUSES("device is needed: a built-in one (\"h100-sxm\"), a file or a document's text",
@@ -265,8 +265,9 @@ static void what_cannot_be_is_a_sentence(void **state)
     REFUSES("8 devices without 8 leave none", wrong.without = 8);
     REFUSES("price: -1 is no amount, which is 0 or more", wrong.price = -1);
     REFUSES("watts: inf is no amount, which is 0 or more", wrong.watts = INFINITY);
-    REFUSES("no way to share 7 devices out makes 5 sequences in micro-batches and divides the model", wrong.devices = 7;
-            wrong.global_batch = 5);
+    REFUSES("no configuration of 7 devices takes a batch of 5: a pipeline has 1 to 6 ranks (blocks, embedding and head),"
+            " which divide the 7 devices left by tensor 1 x context 1; none of those asked for does", wrong.devices = 7;
+            wrong.global_batch = 5; wrong.ranks = (struct weir_numbers){ &seven, 1 });
 }
 
 int main(void)

@@ -1,6 +1,7 @@
 #include "partitioner/sweep/config_sweep.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -265,11 +266,6 @@ static void what_cannot_be_is_a_sentence(void **state)
     (void)state;
     struct question question;
     static const char *const asynchronous[] = { "pipedream" }, *const unknown[] = { "1f2b" };
-    ask(&question, llama, 7, 0);
-    question.request.global_batch = 5;
-    static const uint32_t seven[] = { 7 };
-    question.request.ranks = (struct sweep_list){ seven, 1 };
-    refuses(&question, "no way to share 7 devices out makes 5 sequences in micro-batches and divides the model");
     ask(&question, llama, 8, 0);
     question.request.schedules = asynchronous;
     question.request.schedule_count = 1;
@@ -283,7 +279,51 @@ static void what_cannot_be_is_a_sentence(void **state)
     refuses(&question, "a sweep over configurations chooses what is shared, and has no host");
     ask(&question, llama, 8, 0);
     question.model.longest = 0;
-    refuses(&question, "the model's file does not say how long a sequence is; say it");
+    refuses(&question, "the model's file does not say how long a sequence is: say how many tokens (sequence)");
+}
+
+// What is asked, and the obstacle that the furthest way to share out meets.
+struct obstacle {
+    uint32_t devices, tensor, expert, ranks, chunks, micro_batch;
+    uint64_t global_batch;
+    const char *sentence;
+};
+
+static void the_furthest_obstacle_is_told(void **state)
+{
+    (void)state;
+    static const struct obstacle obstacles[] = {
+        { 8, 3, 1, 1, 1, 1, 8, "tensor 3 x context 1 does not divide the devices" },
+        { 8, 1, 1, 3, 1, 1, 8, "a pipeline has 1 to 8 ranks (blocks, embedding and head), which divide the 8 devices left by"
+                               " tensor 1 x context 1; none of those asked for does" },
+        { 8, 1, 1, 2, 1, 3, 8, "4 pipelines with micro-batches of 3 have no even share of the sequences, or more than 16384"
+                               " micro-batches" },
+        { 8, 1, 2, 2, 1, 1, 8, "an expert degree of 2 is for models with experts, and llama has none" },
+        { 8, 1, 1, 8, 2, 1, 8, "interleaved has 16 stages on 8 ranks, and the model's blocks, embedding and head are 8" },
+        { 8, 1, 1, 4, 2, 1, 4, "a pipeline of 4 ranks has fewer micro-batches (2) than ranks, so that some are always"
+                               " idle" },
+        { 8, 2, 1, 4, 2, 1, 6, "interleaved takes a multiple of 4 ranks, not 6 micro-batches" },
+    };
+    static const char *const interleaved[] = { "interleaved" };
+    static const uint32_t one = 1;
+    for (size_t i = 0; i < sizeof obstacles / sizeof obstacles[0]; i++) {
+        const struct obstacle *of = &obstacles[i];
+        struct question question;
+        ask(&question, llama, of->devices, 0);
+        question.request.global_batch = of->global_batch;
+        question.request.tensor = (struct sweep_list){ &of->tensor, 1 };
+        question.request.context = (struct sweep_list){ &one, 1 };
+        question.request.expert = (struct sweep_list){ &of->expert, 1 };
+        question.request.ranks = (struct sweep_list){ &of->ranks, 1 };
+        question.request.chunks = (struct sweep_list){ &of->chunks, 1 };
+        question.request.micro_batches = (struct sweep_list){ &of->micro_batch, 1 };
+        question.request.schedules = interleaved;
+        question.request.schedule_count = 1;
+        char sentence[300];
+        snprintf(sentence, sizeof sentence, "no configuration of %u devices takes a batch of %u: %s", of->devices,
+                 (unsigned)of->global_batch, of->sentence);
+        refuses(&question, sentence);
+    }
 }
 
 static void it_can_be_ended(void **state)
@@ -311,6 +351,7 @@ int main(void)
         cmocka_unit_test(a_picture_has_a_dot_for_each_plan),
         cmocka_unit_test(the_page_shows_what_is_written),
         cmocka_unit_test(what_cannot_be_is_a_sentence),
+        cmocka_unit_test(the_furthest_obstacle_is_told),
         cmocka_unit_test(it_can_be_ended),
     };
     return cmocka_run_group_tests_name("config_sweep", tests, NULL, NULL);
