@@ -48,7 +48,7 @@ static const struct argp_option options[] = {
     { "watts", KEY_WATTS, "W", 0, "That a device takes: what tokens take in kWh", 0 },
     { "global-batch", KEY_GLOBAL_BATCH, "N", 0, "Sequences per iteration", 0 },
     { "tensor", KEY_TENSOR, "LIST", 0, "Devices that share each layer's matrices (1,2,.. in a node)", 0 },
-    { "context", KEY_CONTEXT, "LIST", 0, "Devices that share each sequence (1,2,.. of 8192 tokens)", 0 },
+    { "context", KEY_CONTEXT, "LIST", 0, "Devices that share each sequence (1,2,.. of 4096 tokens)", 0 },
     { "expert", KEY_EXPERT, "LIST", 0, "Devices that share the experts (1,2,.. up to one for each)", 0 },
     { "ranks", KEY_RANKS, "LIST", 0, "Ranks of a pipeline (all that divide the devices)", 0 },
     { "chunks", KEY_CHUNKS, "LIST", 0, "Stages per rank, interleaved (2,4,8)", 0 },

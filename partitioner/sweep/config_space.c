@@ -9,7 +9,7 @@
 #include "partitioner/sweep/config_sweep.h"
 #include "schedules/generators/generate.h"
 
-enum { MOST_ROWS = 2000000, MOST_MICRO_BATCHES = 1 << 14, MOST_CHOICES = 64, LEAST_TOKENS = 8192 };
+enum { MOST_ROWS = 2000000, MOST_MICRO_BATCHES = 1 << 14, MOST_CHOICES = 64, LEAST_TOKENS = 4096 };
 
 struct space {
     struct config_sweep *sweep;

@@ -33,7 +33,7 @@ struct config_request {
     double price;                 // of a device for an hour, in whatever money; 0: it is not asked for
     double watts;                 // that a device takes; 0 likewise
     // What may be chosen. No list: of tensor the powers of two within the innermost level, of context those that leave
-    // 8192 tokens, of expert those that divide the experts, of ranks all that divide the devices, of micro-batches
+    // 4096 tokens, of expert those that divide the experts, of ranks all that divide the devices, of micro-batches
     // 1 to 16, of chunks 2, 4, 8 where a schedule takes several.
     struct sweep_list tensor, context, expert, ranks, chunks, micro_batches;
     struct config_shards shards;    // none, optimizer, and weights where there is one rank
