@@ -197,7 +197,7 @@ static const struct argp argp = {
            "\vWith --megatron or --torchtitan only what these have by name is tried. Exit code 1: nothing fits.\n\n"
            "Examples:\n"
            "  weir sweep --config config.json --device h100-sxm --devices 1024 \\\n"
-           "      --global-batch 1024 --megatron args.sh\n",
+           "      --global-batch 1024 --sequence 8192 --megatron args.sh\n",
 };
 
 // --- files for the best -------------------------------------------------------
