@@ -17,6 +17,7 @@ struct traits {
     enum weights weights;
     bool split_backward, splits, recompute, groups;
     bool copies;
+    uint32_t routes;  // with copies, and a flush; 0: two
 };
 
 static inline struct traits random_traits(uint64_t *seed)
@@ -46,7 +47,10 @@ static inline uint32_t random_part(const struct schedule *order, struct action a
 
 static inline bool random_has_copies(const struct schedule *order, uint32_t stage)
 {
-    return order->route_count > 1 && order->routes[stage] != order->routes[order->stages + stage];
+    for (uint32_t route = 1; route < order->route_count; route++)
+        if (order->routes[route * order->stages + stage] != order->routes[stage])
+            return true;
+    return false;
 }
 
 // The micro-batches of the update that a stage is to make next.
@@ -149,10 +153,10 @@ static inline size_t random_collect(const struct schedule *order, const struct r
     return count;
 }
 
-// Anywhere; with copies a second route, and micro-batches in turns on both.
-static inline void random_routes(uint64_t *seed, struct schedule *order, bool copies)
+// Anywhere; with copies more routes, and micro-batches in turns on all.
+static inline void random_routes(uint64_t *seed, struct schedule *order, uint32_t most)
 {
-    const uint32_t stages = order->stages, routes = order->micro_batches > 1 && copies ? 2 : 1;
+    const uint32_t stages = order->stages, routes = order->micro_batches < most ? 1 : most;
     uint32_t *ranks = malloc((size_t)routes * stages * sizeof *ranks);
     assert_non_null(ranks);
     for (uint32_t at = 0; at < routes * stages; at++)
@@ -169,12 +173,12 @@ static inline void random_routes(uint64_t *seed, struct schedule *order, bool co
 static inline void random_add(struct schedule *order, struct action action)
 {
     struct error error = { 0 };
-    const bool all = action.kind >= ACTION_REDUCE && random_has_copies(order, action.stage);
-    for (uint32_t route = 0; route < (all ? 2u : 1u); route++) {
-        const bool is_unit = action.kind < ACTION_REDUCE;
-        const uint32_t rank = is_unit ? schedule_rank(order, action.stage, action.micro_batch)
-                                      : order->routes[route * order->stages + action.stage];
-        assert_good(schedule_add(order, rank, action, &error), error);
+    const bool is_unit = action.kind < ACTION_REDUCE;
+    for (uint32_t rank = 0; rank < order->ranks; rank++) {
+        bool is_here = is_unit && schedule_rank(order, action.stage, action.micro_batch) == rank;
+        for (uint32_t route = 0; !is_unit && route < order->route_count; route++)
+            is_here |= order->routes[route * order->stages + action.stage] == rank;
+        assert_good(!is_here || schedule_add(order, rank, action, &error), error);
     }
 }
 
@@ -193,7 +197,7 @@ static inline struct schedule *random_order(uint64_t *seed, const struct traits 
     struct schedule *order = schedule_create("random", traits->weights, ranks, stages, micro_batches, &error);
     assert_good(order, error);
     order->splits = traits->splits ? MOST_SPLIT : 1;
-    random_routes(seed, order, copies);
+    random_routes(seed, order, !copies ? 1 : traits->routes ? traits->routes : 2);
     const uint32_t batch = copies || traits->weights == WEIGHTS_2BW ? 2 : 1;
     struct random_progress did = { .traits = *traits, .batch = flushes ? micro_batches : batch };
     struct action ready[MOST_STAGES * (4 * MOST_PARTS + 2)];

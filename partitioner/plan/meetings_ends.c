@@ -6,20 +6,34 @@
 #include "schedules/blocking.h"
 #include "schedules/standstill.h"
 
+struct standing {
+    bool at_own, as_absent;  // at the meeting that stands at its position; or at that of the first absence to come
+    uint32_t stage;          // whose meeting that is
+    bool has_met;            // its own has been
+};
+
+struct last_sent {
+    size_t count, messages[2];  // the last but one, and the last
+};
+
 // The ranks as runtime/interpreter.h lets them go on, with two slots for what a stage sends (schedules/slots.h): who needs
-// a third waits until the RECV of the first is reached. Who is absent from
-// a meeting comes to it as early as it may; or, where that does not go well, when it can do nothing else and all others
-// are there.
+// a third waits for the first of them, until the RECV of that is reached. If the second has arrived meanwhile, that is
+// no help, since slots are given back in the order in which they were taken:
+//
+//     2SEND_B2  2SEND_B0  2B3        2B3 waits for 1RECV_B2, whether or not 1RECV_B0 has been
+//
+// Who is absent from a meeting comes to it as early as it may; or, where that does not go well, when all who do something
+// in it are there.
 struct progress {
     struct meetings *meetings;
     bool is_late;
     const struct schedule *schedule;
     const struct placement *placement;
     size_t *positions, *attended;  // by rank; how many of its absences are behind it
-    bool *stands, *has_met;        // by rank: at a meeting; it was the one before what stands at its position
+    struct standing *standing;     // by rank
     uint32_t *come, *held;         // by stage: how many stand at a meeting; how many meetings have been
     bool *posted, *sent;           // by message_number()
-    uint32_t *under_way;           // by rank, then stage, then whether back: sent, and its RECV not reached
+    struct last_sent *last_sent;   // by rank, then stage, then whether back
 };
 
 static bool progress_open(struct progress *progress, struct meetings *meetings, bool is_late,
@@ -29,53 +43,75 @@ static bool progress_open(struct progress *progress, struct meetings *meetings, 
         .meetings = meetings, .is_late = is_late, .schedule = schedule, .placement = placement,
         .positions = calloc(schedule->ranks + 1u, sizeof *progress->positions),
         .attended = calloc(schedule->ranks + 1u, sizeof *progress->attended),
-        .stands = calloc(schedule->ranks + 1u, sizeof *progress->stands),
-        .has_met = calloc(schedule->ranks + 1u, sizeof *progress->has_met),
+        .standing = calloc(schedule->ranks + 1u, sizeof *progress->standing),
         .come = calloc(schedule->stages + 1u, sizeof *progress->come),
         .held = calloc(schedule->stages + 1u, sizeof *progress->held),
         .posted = calloc(2 * unit_count(schedule) + 1, sizeof *progress->posted),
         .sent = calloc(2 * unit_count(schedule) + 1, sizeof *progress->sent),
-        .under_way = calloc((size_t)schedule->ranks * schedule->stages * 2 + 1, sizeof *progress->under_way),
+        .last_sent = calloc((size_t)schedule->ranks * schedule->stages * 2 + 1, sizeof *progress->last_sent),
     };
-    return progress->positions && progress->attended && progress->stands && progress->has_met && progress->come
-        && progress->held && progress->posted && progress->sent && progress->under_way;
+    return progress->positions && progress->attended && progress->standing && progress->come && progress->held
+        && progress->posted && progress->sent && progress->last_sent;
 }
 
 static void progress_close(struct progress *progress)
 {
     free(progress->positions);
     free(progress->attended);
-    free(progress->stands);
-    free(progress->has_met);
+    free(progress->standing);
     free(progress->come);
     free(progress->held);
     free(progress->posted);
     free(progress->sent);
-    free(progress->under_way);
+    free(progress->last_sent);
 }
 
-// Comes to a meeting of the stage; the last lets all go on.
-static bool come(struct progress *progress, uint32_t rank, uint32_t stage)
+static struct absence *first_absence(const struct progress *progress, uint32_t rank)
 {
-    if (progress->has_met[rank])
-        return true;
-    progress->come[stage] += !progress->stands[rank];
-    progress->stands[rank] = true;
-    if (progress->come[stage] < placement_copies(progress->placement, stage))
+    return &progress->meetings->ranks[rank].absences[progress->attended[rank]];
+}
+
+// From a meeting that has been.
+static void leave(struct progress *progress, uint32_t rank)
+{
+    struct standing *standing = &progress->standing[rank];
+    if (standing->as_absent)
+        first_absence(progress, rank)->position = progress->positions[rank];
+    progress->attended[rank] += standing->as_absent;
+    *standing = (struct standing){ .has_met = standing->at_own };
+}
+
+// From one that has not been yet.
+static void step_back(struct progress *progress, uint32_t rank)
+{
+    struct standing *standing = &progress->standing[rank];
+    if (standing->at_own || standing->as_absent)
+        progress->come[standing->stage]--;
+    standing->at_own = standing->as_absent = false;
+}
+
+// Whether the meeting has been that the rank comes to now: the last to come lets all go on.
+static bool come(struct progress *progress, uint32_t rank, struct standing to)
+{
+    step_back(progress, rank);
+    progress->standing[rank] = to;
+    if (++progress->come[to.stage] < placement_copies(progress->placement, to.stage))
         return false;
-    progress->come[stage] = 0;
-    progress->held[stage]++;
-    for (uint32_t copy = 0; copy < placement_copies(progress->placement, stage); copy++) {
-        const uint32_t other = placement_rank(progress->placement, stage, copy);
-        progress->stands[other] = false;
-        progress->has_met[other] = true;
-    }
+    progress->come[to.stage] = 0;
+    progress->held[to.stage]++;
+    for (uint32_t copy = 0; copy < placement_copies(progress->placement, to.stage); copy++)
+        leave(progress, placement_rank(progress->placement, to.stage, copy));
     return true;
 }
 
-static uint32_t *under_way_of(const struct progress *progress, uint32_t rank, uint32_t stage, bool goes_back)
+static struct last_sent *last_sent_of(const struct progress *progress, uint32_t rank, uint32_t stage, bool goes_back)
 {
-    return &progress->under_way[((size_t)rank * progress->schedule->stages + stage) * 2 + goes_back];
+    return &progress->last_sent[((size_t)rank * progress->schedule->stages + stage) * 2 + goes_back];
+}
+
+static bool has_slot(const struct progress *progress, const struct last_sent *last)
+{
+    return last->count < 2 || progress->posted[last->messages[0]];
 }
 
 // Whether what a computation reads has been sent, and a slot for what it sends is free.
@@ -88,23 +124,15 @@ static bool is_served(const struct progress *progress, uint32_t rank, struct act
         return true;
     const bool is_here = from >= schedule->stages || schedule_rank(schedule, from, action.micro_batch) == rank;
     return (is_here || progress->sent[2 * unit_of(schedule, action) + goes_back])
-        && *under_way_of(progress, rank, action.stage, goes_back) < 2;
+        && has_slot(progress, last_sent_of(progress, rank, action.stage, goes_back));
 }
 
 static void send(struct progress *progress, uint32_t rank, struct action action)
 {
     const size_t message = message_number(progress->schedule, action);
+    struct last_sent *last = last_sent_of(progress, rank, action.stage, action.kind == ACTION_SEND_B);
     progress->sent[message] = true;
-    *under_way_of(progress, rank, action.stage, action.kind == ACTION_SEND_B) += !progress->posted[message];
-}
-
-static void receive(struct progress *progress, struct action action)
-{
-    const size_t message = message_number(progress->schedule, action);
-    const struct action from = action_mirror(action);
-    const uint32_t rank = schedule_rank(progress->schedule, from.stage, from.micro_batch);
-    progress->posted[message] = true;
-    *under_way_of(progress, rank, from.stage, from.kind == ACTION_SEND_B) -= progress->sent[message];
+    *last = (struct last_sent){ last->count + 1, { last->messages[1], message } };
 }
 
 static bool can_do(struct progress *progress, uint32_t rank, size_t position)
@@ -116,11 +144,12 @@ static bool can_do(struct progress *progress, uint32_t rank, size_t position)
     if (is_send(*at))
         send(progress, rank, *at);
     else if (is_message(*at))
-        receive(progress, *at);
+        progress->posted[message_number(progress->schedule, *at)] = true;
     for (size_t i = 0; i < size && !is_message(*at); i++)
         if (!is_served(progress, rank, at[i]))
             return false;
-    return progress->meetings->ranks[rank].of[position] == NO_MEETING || come(progress, rank, at->stage);
+    return progress->meetings->ranks[rank].of[position] == NO_MEETING || progress->standing[rank].has_met
+        || come(progress, rank, (struct standing){ .at_own = true, .stage = at->stage });
 }
 
 // --- who is absent -------------------------------------------------------------------------
@@ -137,7 +166,7 @@ static struct absence *next_absence(const struct progress *progress, uint32_t ra
 static struct absence *open_absence(const struct progress *progress, uint32_t rank)
 {
     struct rank_meetings *own = &progress->meetings->ranks[rank];
-    struct absence *const first = &own->absences[progress->attended[rank]];
+    struct absence *const first = first_absence(progress, rank);
     for (struct absence *at = first; at < own->absences + own->absence_count; at++) {
         const struct meeting *meeting = &progress->meetings->stages[at->stage].at[at->meeting];
         if (at->position > progress->positions[rank] || at->meeting != progress->held[at->stage]
@@ -168,38 +197,32 @@ static bool do_next(struct progress *progress, uint32_t rank)
     if (progress->positions[rank] == progress->schedule->lists[rank].count || is_held_up(progress, rank)
         || !can_do(progress, rank, progress->positions[rank]))
         return false;
-    progress->has_met[rank] = false;
+    progress->standing[rank] = (struct standing){ 0 };
     progress->positions[rank]++;
     return true;
 }
 
-static bool attend_next(struct progress *progress, uint32_t rank)
+static bool attend(struct progress *progress, uint32_t rank, const struct absence *absence)
 {
-    struct absence *absence = progress->is_late ? open_absence(progress, rank) : next_absence(progress, rank);
-    if (!absence || !come(progress, rank, absence->stage))
-        return false;
-    absence->position = progress->positions[rank];
-    progress->has_met[rank] = false;
-    progress->attended[rank]++;
-    return true;
+    return come(progress, rank, (struct standing){ .as_absent = true, .stage = absence->stage });
 }
 
-// From a meeting of its own, which has not been yet.
-static void step_back(struct progress *progress, uint32_t rank)
+// Who stands at its own meeting leaves it for one that has begun; who was let go on from its own goes on.
+static bool go_on_late(struct progress *progress, uint32_t rank)
 {
-    if (!progress->stands[rank])
-        return;
-    progress->stands[rank] = false;
-    progress->come[progress->schedule->lists[rank].at[progress->positions[rank]].stage]--;
+    if (progress->standing[rank].has_met)
+        return do_next(progress, rank);
+    step_back(progress, rank);
+    const struct absence *open = open_absence(progress, rank);
+    return open ? attend(progress, rank, open) : do_next(progress, rank);
 }
 
 static bool go_on(struct progress *progress, uint32_t rank)
 {
-    if (progress->is_late) {
-        step_back(progress, rank);
-        return attend_next(progress, rank) || do_next(progress, rank);
-    }
-    return next_absence(progress, rank) ? attend_next(progress, rank) : do_next(progress, rank);
+    if (progress->is_late)
+        return go_on_late(progress, rank);
+    const struct absence *absence = next_absence(progress, rank);
+    return absence ? attend(progress, rank, absence) : do_next(progress, rank);
 }
 
 static bool all_have_ended(struct progress *progress)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "schedules/board.h"
+#include "schedules/check.h"
 #include "schedules/generators/generate.h"
 #include "schedules/lower.h"
 #include "tests/random_order.h"
@@ -248,11 +249,12 @@ static void what_is_accepted_comes_to_its_end(void **state)
 {
     (void)state;
     size_t accepted = 0, standing = 0, apart = 0, absent = 0;
-    for (uint64_t trial = 0; trial < test_trials(600, 20000); trial++) {
+    for (uint64_t trial = 0; trial < test_trials(800, 20000); trial++) {
         uint64_t seed = trial;
         struct error error = { 0 };
         struct traits traits = random_traits(&seed);
         traits.splits = 0;
+        traits.routes = 2 + trial % 2;
         size_t pairs;
         struct schedule *order = random_order(&seed, &traits);
         struct schedule *lowered = random_lower(&seed, order, &traits, &pairs);
@@ -278,9 +280,68 @@ static void what_is_accepted_comes_to_its_end(void **state)
         schedule_free(lowered);
         schedule_free(order);
     }
-    print_message("# %zu accepted with two routes and %zu absences; %zu stand still, %zu have different orders\n", accepted,
+    print_message("# %zu accepted with several routes and %zu absences; %zu stand still, %zu have different orders\n", accepted,
                   absent, standing, apart);
     assert_true(accepted > 10 && standing > 0 && apart > 0 && absent > 0);
+}
+
+// Each of these goes well by its messages alone. Two slots are for what stage 1 sends back, whoever gets it: 1B3 waits
+// until its 1SEND_B0 is received, also when 1SEND_B1 has been. Of who shares gradients 0B2 and 0B3 are a meeting.
+//
+//     rank 0   0F0  0F2  0B2 0B0              0B2 waits for 0B3, that for 1B3, and that for 0RECV_B0, behind 0B2
+//     rank 1   0F1  0F3  0B3 0B1
+//     rank 2   1F2 1B2  1F0 1B0  1F1 1B1  1F3 1B3
+struct slot_row {
+    const char *name, *lists[3];
+    bool stands;
+};
+
+static struct slot_row slot_rows[] = {
+    { "a third message waits for the first", {
+        "0F0 0SEND_F0 0F2 0SEND_F2 0RECV_B2 0B2 0RECV_B0 0B0 0REDUCE 0STEP",
+        "0F1 0SEND_F1 0F3 0SEND_F3 0RECV_B1 0RECV_B3 0B3 0B1 0REDUCE 0STEP",
+        "1RECV_F0 1RECV_F2 1F2 1B2 1SEND_B2 1F0 1B0 1SEND_B0 1RECV_F1 1RECV_F3 1F1 1B1 1SEND_B1 1F3 1B3 1SEND_B3"
+        " 1STEP" }, .stands = true },
+    { "which is there early enough", {
+        "0F0 0SEND_F0 0F2 0SEND_F2 0RECV_B2 0RECV_B0 0B2 0B0 0REDUCE 0STEP",
+        "0F1 0SEND_F1 0F3 0SEND_F3 0RECV_B1 0RECV_B3 0B3 0B1 0REDUCE 0STEP",
+        "1RECV_F0 1RECV_F2 1F2 1B2 1SEND_B2 1F0 1B0 1SEND_B0 1RECV_F1 1RECV_F3 1F1 1B1 1SEND_B1 1F3 1B3 1SEND_B3"
+        " 1STEP" }, .stands = false },
+};
+
+// Of two stages, the first on ranks 0 and 1, and four micro-batches.
+static struct schedule *hand_made(const char *const lists[3])
+{
+    struct error error = { 0 };
+    struct text text = { 0 };
+    text_add(&text, "{\"format\": \"weir.schedule\", \"version\": 1, \"name\": \"by hand\", \"weights\": \"flush\","
+             " \"ranks\": 3, \"stages\": 2, \"micro_batches\": 4, \"routes\": [[0, 2], [1, 2]],"
+             " \"route_of\": [0, 1, 0, 1], \"actions\": [\"%s\", \"%s\", \"%s\"]}", lists[0], lists[1], lists[2]);
+    struct schedule *lowered = schedule_read(text.data, text.length, "by hand", &error);
+    assert_good(lowered, error);
+    text_clear(&text);
+    return lowered;
+}
+
+static void waits_for_ever(void **state)
+{
+    const struct slot_row *row = *state;
+    struct error error = { 0 };
+    struct schedule *lowered = hand_made(row->lists);
+    struct placement *placement = placement_read(lowered, &error);
+    struct meetings meetings;
+    struct check_result check;
+    assert_good(placement && schedule_check(lowered, 0, &check, &error), error);
+    assert_true(check.ok);
+    assert_int_equal(meetings_open(&meetings, lowered, placement, SHARD_GRADIENTS, &error), !row->stands);
+    if (row->stands)
+        assert_error(error, "replicas do together what they share states for, and by this schedule they would wait for"
+                     " each other for ever: share less, or take another");
+    assert_int_equal(has_no_cycle(lowered, &meetings), !row->stands);
+    meetings_close(&meetings);
+    check_result_clear(&check);
+    placement_free(placement);
+    schedule_free(lowered);
 }
 
 // Nearly whatever replicas there are: some begin with fewer forwards than others, and of some a neighbour with fewer
@@ -323,11 +384,13 @@ static void replicas_of_generators_meet(void **state)
 int main(void)
 {
     enum { SINGLE = 2 };
-    struct CMUnitTest tests[SINGLE + COUNT(drawing_rows)] = {
+    struct CMUnitTest tests[SINGLE + COUNT(drawing_rows) + COUNT(slot_rows)] = {
         cmocka_unit_test(what_is_accepted_comes_to_its_end),
         cmocka_unit_test(replicas_of_generators_meet),
     };
     for (size_t i = 0; i < COUNT(drawing_rows); i++)
         tests[SINGLE + i] = (struct CMUnitTest)TEST_ROW(are_these, &drawing_rows[i]);
+    for (size_t i = 0; i < COUNT(slot_rows); i++)
+        tests[SINGLE + COUNT(drawing_rows) + i] = (struct CMUnitTest)TEST_ROW(waits_for_ever, &slot_rows[i]);
     return cmocka_run_group_tests_name("meetings", tests, NULL, NULL);
 }
