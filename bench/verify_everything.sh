@@ -45,6 +45,9 @@ replicas-3  gpt      2*p+1  2 3  --shard weights
 replicas-a  gpt      6*p    1 2  --shard weights --window 2
 replicas-h  gpt      6*p    2 1  --shard weights --host optimizer,activations
 replicas-s  tensor   4*p    2 1  --tensor --shard optimizer
+signs       gpt      6*p    2 3  --optimizer adam1bit / --freeze-step 1
+rows        tensor   2*p    1 1  --rows
+rows-3      tensor   4*p    2 1  --rows --shard weights
 ROWS
 }
 
@@ -171,8 +174,9 @@ combination() {  # SCHEDULE RANKS FEATURE PROFILE MICRO-BATCHES FIRST LAST OPTIO
         case $given in
         /) is_verify=1 ;;
         --tight) search=(tight) ;;
-        --tensor)
-            options+=(--variants $(replicas_of $stages 1 1 | sed 's/1/tensor2/g') --ranks $devices)
+        --tensor | --rows)
+            options+=(--variants $(replicas_of $stages 1 1 | sed "s/1/$([ $given = --rows ] && echo tensor2sp || echo tensor2)/g")
+                      --ranks $devices)
             processes=$((2 * devices)) ;;
         *p*[-+]*) verifies+=($(($given))) ;;
         *) [ $is_verify ] && verifies+=($given) || options+=($given) ;;

@@ -1,6 +1,7 @@
 # Whatever can be planned runs with messages by MPI, too: bit for bit the sequential run, or the formula, of asynchronous
-# schedules, orders of one's own, parts of sequences, branches, every optimizer, shared states, the host, a last
-# micro-batch with fewer samples, fp16, layers split over devices; trained, and gone on with from checkpoints. Between processes of one machine, by each MPI that is here.
+# schedules, orders of one's own, parts of sequences, branches, every optimizer, signs between replicas, shared states,
+# the host, a last micro-batch with fewer samples, fp16, layers split over devices, and their rows; trained, and gone on
+# with from checkpoints. Between processes of one machine, by each MPI that is here.
 case $WEIR_BUILD in *asan* | *tsan*)
     echo '# skip: MPI itself leaks and races in the eyes of the sanitizers'
     exit 77 ;;
@@ -44,6 +45,8 @@ done
 for shard in optimizer gradients weights; do
     plan "shared-$shard" 3 gpt 1f1b --micro-batches 6 --replicas 2,1 --shard $shard
 done
+plan signs 3 gpt 1f1b --micro-batches 6 --replicas 2,1 --optimizer adam1bit
+plan signs-chimera 2 gpt chimera --micro-batches 4 --optimizer adam1bit
 plan shared-ahead 3 gpt 1f1b --micro-batches 6 --replicas 2,1 --shard weights --window 2
 plan shared-3 4 gpt gpipe --micro-batches 4 --replicas 3,1 --shard weights
 plan shared-chimera 2 gpt chimera --micro-batches 4 --shard gradients
@@ -59,6 +62,10 @@ plan split 4 tensor 1f1b --micro-batches 4 --ranks 2 --variants tensor2,tensor2
 plan split-dualpipe 4 tensor dualpipe --micro-batches 4 --ranks 2 --variants tensor2,tensor2 --shard weights
 plan split-replicas 6 tensor 1f1b --micro-batches 4 --ranks 3 --replicas 2,1 --variants tensor2,tensor2 --shard optimizer
 plan split-one 3 tensor 1f1b --micro-batches 4 --ranks 2 --variants -,tensor2
+plan split-rows 4 tensor 1f1b --micro-batches 4 --ranks 2 --variants tensor2sp,tensor2sp
+plan split-rows-dualpipe 4 tensor dualpipe --micro-batches 4 --ranks 2 --variants tensor2sp,tensor2sp --shard weights
+plan split-rows-replicas 6 tensor 1f1b --micro-batches 4 --ranks 3 --replicas 2,1 --variants tensor2sp,tensor2sp \
+    --shard gradients
 plan split-fp16 4 fp16-tensor 1f1b --micro-batches 4 --ranks 2 --variants tensor2,tensor2 --optimizer adamw-master
 
 train() {  # MPIRUN PLAN STEPS OPTIONS..
@@ -69,11 +76,13 @@ named() {  # NAME
     kind= more=
     case $1 in *fp16*) kind=fp16, more="--loss-scale 65536,2 --clip 0.5" ;; esac
     case $1 in batch*) more="--batch 7 --clip 0.5" ;; esac
+    case $1 in signs*) more="--freeze-step 1" ;; esac
 }
 # Half-way, and gone on with: as trained by threads in one go.
 resumed() {  # MPIRUN NAME PROCESSES
     local turn by=(weir train "$model" --plan $2-$3.json --data data.txt --steps 6 --save-every 3 --keep 9)
     named $2
+    case $2 in signs*) more="--freeze-step 2 --rate 0.0003" ;; esac  # without a little of each it would not learn
     rm -rf whole ended
     "${by[@]}" $more --device cpu${kind:+:${kind%,}} --checkpoints whole &>err.txt || cat err.txt
     for turn in 1 2; do
@@ -91,7 +100,7 @@ by() {  # MPIRUN
         echo "$name: $($1 -n ${ranks%.json} weir verify $file --steps 2 $more --device cpu:${kind}queued,mpi 2>err.txt |
             sed -n '/^equal/,$p' | tr -s '\r\n' ' ' | sed 's, $,,' | grep . || cat err.txt)"
     done
-    for name in batch-replicas-3 fp16-2 fp16-replicas-3 split-4 split-replicas-6; do
+    for name in batch-replicas-3 fp16-2 fp16-replicas-3 signs-3 split-4 split-replicas-6 split-rows-4; do
         resumed $1 ${name%-*} ${name##*-}
     done
     # Half-way, gone on with by the same plan; then by another.
