@@ -183,6 +183,12 @@ static void hold(struct layer_maker *maker, double numbers)
     maker->layer->held_for_weight_bytes += tensor_bytes(numbers * maker->number);
 }
 
+// What products read in F they read in W again.
+static void hold_read(struct layer_maker *maker, double numbers)
+{
+    maker->layer->held_for_weight_bytes += tensor_bytes(numbers * maker->product_number);
+}
+
 static uint64_t part_of(double parameters, double over)
 {
     return whole(parameters / over);
@@ -343,6 +349,7 @@ static void add_latent_products(struct layer_maker *maker, double queries)
         add_pass(maker, ESTIMATE_I, 3 * tokens * (double)model->query_rank);
         add_linear(maker, tokens, (double)model->query_rank, queries, 1);
         keep(maker, 2 * tokens * (double)model->query_rank);
+        hold(maker, 2 * tokens * (double)model->query_rank);
     } else {
         add_linear(maker, tokens, hidden, queries, 1);
     }
@@ -354,6 +361,7 @@ static void add_latent_products(struct layer_maker *maker, double queries)
     add_pass(maker, ESTIMATE_F, 2 * tokens * (both + queries));  // heads put together of their two parts
     add_pass(maker, ESTIMATE_I, 2 * tokens * (both + queries));
     keep(maker, tokens * (values + narrow));
+    hold(maker, tokens * (values + narrow));
 }
 
 static uint64_t attention_share(const struct layer_maker *maker)
@@ -410,6 +418,8 @@ void make_attention(struct layer_maker *maker)
     keep_read(maker, tokens * values);
     keep_mask(maker, maker->local_tokens * hidden);
     hold(maker, tokens * (queries + keys + kept_values));
+    hold_read(maker, maker->local_tokens * hidden);
+    hold_read(maker, tokens * values);
     maker->layer->parameters = attention_share(maker);
 }
 
@@ -432,6 +442,7 @@ static void add_mlp(struct layer_maker *maker, double tokens, double ffn, double
     keep(maker, ups * tokens * ffn * count);
     keep_read(maker, tokens * ffn * count);
     hold(maker, ups * tokens * ffn * count);
+    hold_read(maker, tokens * ffn * count);
 }
 
 void make_mlp(struct layer_maker *maker)
@@ -449,6 +460,7 @@ void make_mlp(struct layer_maker *maker)
     if (model->mlp_biases)
         add_bias_gradient(maker, maker->local_tokens * hidden);  // the other one is added up with the activation's
     keep_read(maker, maker->local_tokens * hidden);
+    hold_read(maker, maker->local_tokens * hidden);
     keep_mask(maker, maker->local_tokens * hidden);
     const double norm = (model->has_layer_norm ? 2 : 1) * hidden;
     maker->layer->parameters =
@@ -524,6 +536,9 @@ void make_experts(struct layer_maker *maker)
     keep_read(maker, maker->local_tokens * hidden);
     keep_read(maker, sent * hidden);  // what the experts have read
     keep(maker, sent * hidden);       // and what they have said
+    hold_read(maker, maker->local_tokens * hidden);
+    hold_read(maker, sent * hidden);
+    hold(maker, sent * hidden);
     maker->layer->saved_bytes += tensor_bytes(4 * maker->local_tokens * (double)(2 * model->experts + model->chosen));
 
     maker->layer->expert_parameters = transformer_experts_parameters(model) / maker->request->expert;
@@ -564,6 +579,7 @@ void make_head(struct layer_maker *maker)
     keep(maker, maker->local_tokens * hidden);
     maker->layer->saved_bytes += tensor_bytes(4 * logits);
     maker->layer->held_for_weight_bytes = tensor_bytes(number * logits);
+    hold(maker, maker->local_tokens * hidden);
     maker->layer->workspace_bytes += tensor_bytes(number * logits);
     maker->layer->backward_workspace_bytes += tensor_bytes(number * logits);
     const uint64_t norm = (model->has_layer_norm ? 2 : 1) * model->hidden;

@@ -63,6 +63,25 @@ static void activations_are_those_of_korthikanti(void **state)
     assert_true(kept_by_block(ATTENTION_FUSED, 8, true) == sbh * 34 / t + 4 * s * b * a / t);
 }
 
+// Between I and W lie the inputs of a block's products and their outputs' gradients: 32 sbh (Qi et al. 2024,
+// arXiv 2401.10241, table 1), and of sequence parallel ones a share.
+static void what_waits_for_weights_is_that_of_zero_bubble(void **state)
+{
+    (void)state;
+    const double sbh = 2048.0 * 12288;
+    for (uint64_t tensor = 1; tensor <= 8; tensor *= 2) {
+        struct estimate_request request = estimate_usual();
+        request.attention = ATTENTION_PLAIN;
+        request.tensor = tensor;
+        request.sequence_parallel = tensor > 1;
+        struct estimate *made = estimate(gpt3, request);
+        const struct layer_estimate *of = made->parts;
+        const uint64_t held = of[PART_ATTENTION].held_for_weight_bytes + of[PART_MLP].held_for_weight_bytes;
+        assert_true((double)held == 32 * sbh / (double)tensor);
+        free(made);
+    }
+}
+
 static void flops_are_those_of_the_formula(void **state)
 {
     (void)state;
@@ -212,6 +231,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(activations_are_those_of_korthikanti),
+        cmocka_unit_test(what_waits_for_weights_is_that_of_zero_bubble),
         cmocka_unit_test(flops_are_those_of_the_formula),
         cmocka_unit_test(shares_of_all_devices_are_the_whole),
         cmocka_unit_test(more_devices_take_less_each_and_talk_more),
