@@ -5,7 +5,8 @@
 enum {
     KEY_SEQUENCE = KEY_ESTIMATE,
     KEY_DTYPE, KEY_PRODUCTS, KEY_ATTENTION, KEY_OVERLAP, KEY_SEQUENCE_PARALLEL, KEY_GRAPHS, KEY_HIDDEN_EXPERTS,
-    KEY_COMPILED, KEY_DISPATCH,
+    KEY_COMPILED, KEY_DISPATCH, KEY_AGAIN,
+    KEY_BLOCKING,
 };
 
 enum { MOST_TOKENS = 1 << 26 };
@@ -17,12 +18,21 @@ static const struct argp_option options[] = {
     { "attention", KEY_ATTENTION, "HOW", 0, "fused, flash (FlashAttention 2), plain, again", 0 },
     { "overlap", KEY_OVERLAP, "WHAT", 0, "Messages in a layer behind products: nothing, backward, all", 0 },
     { "dispatch", KEY_DISPATCH, "HOW", 0, "A token to each of its experts, or once to a group that has some", 0 },
+    { "again", KEY_AGAIN, "WHAT,..", 0, "Not kept but computed again: norms, activations, latent", 0 },
     { "sequence-parallel", KEY_SEQUENCE_PARALLEL, 0, 0, "Norms and residuals split over the tensor group", 0 },
     { "graphs", KEY_GRAPHS, 0, 0, "Launches cost the host nothing (CUDA graphs)", 0 },
+    { "blocking", KEY_BLOCKING, 0, 0, "The host waits for each kernel (CUDA_LAUNCH_BLOCKING)", 0 },
     { "hidden-experts", KEY_HIDDEN_EXPERTS, 0, 0, "What experts send is hidden behind other work", 0 },
     { "compiled", KEY_COMPILED, 0, 0, "Small passes over memory are part of the kernel beside them", 0 },
     { 0 },
 };
+
+static void take_again(const char *argument, struct estimate_request *request, struct argp_state *state)
+{
+    struct error error = { 0 };
+    if (!estimate_again_parse(argument, &request->again, &error))
+        argp_error(state, "--again: %s", error.text);
+}
 
 static error_t take(int key, char *argument, struct argp_state *state)
 {
@@ -46,11 +56,17 @@ static error_t take(int key, char *argument, struct argp_state *state)
     case KEY_DISPATCH:
         request->dispatch = option_name(argument, "--dispatch", estimate_dispatch_words, state);
         return 0;
+    case KEY_AGAIN:
+        take_again(argument, request, state);
+        return 0;
     case KEY_SEQUENCE_PARALLEL:
         request->sequence_parallel = true;
         return 0;
     case KEY_GRAPHS:
         request->graphs = true;
+        return 0;
+    case KEY_BLOCKING:
+        request->blocking = true;
         return 0;
     case KEY_HIDDEN_EXPERTS:
         request->hidden_experts = true;

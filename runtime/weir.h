@@ -257,11 +257,12 @@ struct weir_estimating {
     const char *overlap;    // messages behind products: "nothing", "backward" (usual), "all"
     const char *shard;      // what devices of `data` hold once: "none" (usual), "optimizer", "gradients", "weights"
     const char *dispatch;   // tokens to their experts: to "each" (usual), or "once" to a group of devices
-    bool sequence_parallel, graphs, hidden_experts, compiled;
+    bool sequence_parallel, graphs, hidden_experts, compiled, blocking;
     bool whole_blocks;      // no cut between a block's attention and its MLP
     // Other ways to run each layer, over groups of devices, for plans to choose among (weir_planning.choose_variants):
     // "2,tensor4sp,context2,expert8,tensor4+context2", or "all"; usual: none.
     const char *variants;
+    const char *again;      // of "norms", "activations", "latent": not kept but computed again, "norms,latent"
 };
 
 // `config`: the path of a Hugging Face config.json, or its text. Hands out where the time goes and the profile; either

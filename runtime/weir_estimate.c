@@ -56,7 +56,10 @@ bool given_estimating(const struct weir_estimating *given, struct estimate_reque
     request->hidden_experts = given->hidden_experts;
     request->fused_passes = given->compiled;
     request->whole_blocks = given->whole_blocks;
-    return true;
+    request->blocking = given->blocking;
+    if (!given->again || estimate_again_parse(given->again, &request->again, error))
+        return true;
+    return error_at(error, "again");
 }
 
 static bool given_variants(const char *given, struct estimate_variants *variants, struct error *error)

@@ -12,6 +12,25 @@ const char *const estimate_attention_words[] = { "fused", "flash", "plain", "aga
 const char *const estimate_overlap_words[] = { "nothing", "backward", "all", NULL };
 const char *const estimate_shard_words[] = { "none", "optimizer", "gradients", "weights", NULL };
 const char *const estimate_dispatch_words[] = { "each", "once", NULL };
+const char *const estimate_again_words[] = { "norms", "activations", "latent", NULL };
+
+bool estimate_again_parse(const char *text, unsigned *again, struct error *error)
+{
+    *again = 0;
+    for (const char *at = text; *at;) {
+        const size_t length = strcspn(at, ",");
+        size_t i = 0;
+        while (estimate_again_words[i]
+               && (strncmp(at, estimate_again_words[i], length) != 0 || estimate_again_words[i][length]))
+            i++;
+        if (!estimate_again_words[i])
+            return error_set(error, "\"%.*s\" is none of norms, activations, latent",
+                             length < 60 ? (int)length : 60, at);
+        *again |= 1u << i;
+        at += length + (at[length] == ',');
+    }
+    return true;
+}
 
 struct estimate_request estimate_usual(void)
 {
@@ -104,7 +123,7 @@ static void wait_for_host(const struct estimate *estimate, struct layer_estimate
     for (int i = 0; i < ESTIMATE_PHASES && !estimate->request.graphs; i++) {
         struct phase_estimate *phase = &layer->phases[i];
         const double launching = phase->launches * (double)estimate->device.host_ns;
-        phase->waiting_ns = fmax(0, launching - phase_estimate_ns(phase));
+        phase->waiting_ns = estimate->request.blocking ? launching : fmax(0, launching - phase_estimate_ns(phase));
     }
 }
 
@@ -161,6 +180,8 @@ bool estimate_model(const struct transformer *model, const struct rated_device *
         return error_set(error, "the model's file does not say how long a sequence is: say how many tokens (sequence)");
     if (!check_degrees(model, asked, error))
         return false;
+    if (asked->again & AGAIN_LATENT && !model->is_latent)
+        return error_set(error, "latent is for attention that is, and that of %s is not", model->name);
     const struct rated_product *wide = find_product(device, asked->dtype, error);
     const struct rated_product *products = asked->products ? find_product(device, asked->products, error) : wide;
     if (!wide || !products)

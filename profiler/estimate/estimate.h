@@ -25,9 +25,17 @@ enum dispatch_how { DISPATCH_EACH, DISPATCH_ONCE };
 // What devices with the same part of the model hold once between them.
 enum estimate_shard { ESTIMATE_SHARD_NONE, ESTIMATE_SHARD_OPTIMIZER, ESTIMATE_SHARD_GRADIENTS, ESTIMATE_SHARD_WEIGHTS };
 
-// For people and for options; each ends in NULL.
+// What within a layer is not kept but computed again in the backward: what norms give; what comes between the products
+// of MLPs and experts; queries, keys and values of latent attention. (Megatron's --recompute-modules layernorm, moe_act,
+// mla_up_proj.)
+enum estimate_again { AGAIN_NORMS = 1, AGAIN_ACTIVATIONS = 2, AGAIN_LATENT = 4 };
+
+// For people and for options; each ends in NULL. Those of `again` stand in the order of their bits.
 extern const char *const estimate_attention_words[], *const estimate_overlap_words[], *const estimate_shard_words[],
-    *const estimate_dispatch_words[];
+    *const estimate_dispatch_words[], *const estimate_again_words[];
+
+// "norms,latent"; false with a sentence that says what there is.
+bool estimate_again_parse(const char *text, unsigned *again, struct error *error);
 
 struct estimate_request {
     uint64_t tensor, context, expert, data;  // degrees, from 1; `expert` divides context x data
@@ -38,8 +46,10 @@ struct estimate_request {
     enum overlap_how overlap;
     enum estimate_shard shard;
     enum dispatch_how dispatch;
+    unsigned again;          // of enum estimate_again, together
     bool sequence_parallel;  // what tensor parallelism leaves whole is split along the sequence
     bool graphs;             // launches cost the host nothing
+    bool blocking;           // the host waits for each kernel before it launches the next (CUDA_LAUNCH_BLOCKING)
     bool hidden_experts;     // what experts send is hidden behind other micro-batches' work
     bool whole_blocks;       // the profile is not cut between a block's attention and its MLP
     bool fused_passes;       // neighbouring passes over memory are one kernel, as a compiler makes them

@@ -172,6 +172,17 @@ static void keep_read(struct layer_maker *maker, double numbers)
     maker->layer->saved_bytes += tensor_bytes(numbers * maker->product_number);
 }
 
+static bool is_again(const struct layer_maker *maker, enum estimate_again what)
+{
+    return maker->request->again & what;
+}
+
+// What is computed again lies there while its layer's backward runs.
+static void bring_back(struct layer_maker *maker, double bytes)
+{
+    maker->layer->backward_workspace_bytes += tensor_bytes(bytes);
+}
+
 static void keep_mask(struct layer_maker *maker, double numbers)
 {
     if (maker->model->drops)
@@ -187,6 +198,19 @@ static void hold(struct layer_maker *maker, double numbers)
 static void hold_read(struct layer_maker *maker, double numbers)
 {
     maker->layer->held_for_weight_bytes += tensor_bytes(numbers * maker->product_number);
+}
+
+// What a norm gives, which the product behind it reads.
+static void keep_norm(struct layer_maker *maker)
+{
+    const double numbers = maker->local_tokens * (double)maker->model->hidden;
+    hold_read(maker, numbers);
+    if (!is_again(maker, AGAIN_NORMS)) {
+        keep_read(maker, numbers);
+        return;
+    }
+    add_pass(maker, ESTIMATE_I, 2 * numbers);
+    bring_back(maker, numbers * maker->product_number);
 }
 
 static uint64_t part_of(double parameters, double over)
@@ -284,7 +308,7 @@ static void add_scores(struct layer_maker *maker, enum estimate_phase phase)
     const struct rated_product *of = maker->head_products;
     add_product(maker, phase, of, (struct product_size){ queries, sequence, size, heads, number, number });
     add_pass(maker, phase, 2 * heads * queries * sequence);
-    if (model->drops)
+    if (model->drops_scores)
         add_pass(maker, phase, 2.5 * heads * queries * sequence);
     add_product(maker, phase, of, (struct product_size){ queries, size, sequence, heads, number, number });
 }
@@ -304,17 +328,17 @@ static void add_plain_attention(struct layer_maker *maker)
         add_product(maker, ESTIMATE_I, of, (struct product_size){ queries, size, sequence, heads, number, number });
     }
     add_pass(maker, ESTIMATE_I, 3 * scores);
-    if (model->drops)
+    if (model->drops_scores)
         add_pass(maker, ESTIMATE_I, 2.5 * scores);
     count_flops(maker, 8 * scores * size / 2);
     if (maker->request->attention == ATTENTION_AGAIN) {
-        maker->layer->backward_workspace_bytes += tensor_bytes((model->drops ? 5 : 2) * scores);
+        maker->layer->backward_workspace_bytes += tensor_bytes((model->drops_scores ? 5 : 2) * scores);
         return;
     }
     keep(maker, scores);
-    if (model->drops) {
+    if (model->drops_scores) {
         keep(maker, scores);
-        keep_mask(maker, scores);
+        maker->layer->saved_bytes += tensor_bytes(scores);  // which have been dropped
     }
 }
 
@@ -336,6 +360,21 @@ static void add_context_ring(struct layer_maker *maker)
         phase->hidden_ns += ring - exposed;
         phase->launches += 2 * (ranks - 1);
     }
+}
+
+// Queries, keys and values once more of what is kept of them.
+static void add_latent_again(struct layer_maker *maker, double queries, double both)
+{
+    const struct transformer *model = maker->model;
+    const double narrow = maker->product_number, wide = maker->number, tokens = maker->tokens;
+    const double from = model->query_rank > 0 ? (double)model->query_rank : (double)model->hidden;
+    const double values = (double)model->value_rank;
+    if (!is_again(maker, AGAIN_LATENT))
+        return;
+    add_narrowing(maker, ESTIMATE_I, tokens * (from + values));
+    add_product(maker, ESTIMATE_I, maker->products, (struct product_size){ tokens, queries, from, 1, narrow, wide });
+    add_product(maker, ESTIMATE_I, maker->products, (struct product_size){ tokens, both, values, 1, narrow, wide });
+    add_pass(maker, ESTIMATE_I, 2 * tokens * (both + queries));
 }
 
 static void add_latent_products(struct layer_maker *maker, double queries)
@@ -360,6 +399,7 @@ static void add_latent_products(struct layer_maker *maker, double queries)
     add_linear(maker, tokens, values, both, 1);
     add_pass(maker, ESTIMATE_F, 2 * tokens * (both + queries));  // heads put together of their two parts
     add_pass(maker, ESTIMATE_I, 2 * tokens * (both + queries));
+    add_latent_again(maker, queries, both);
     keep(maker, tokens * (values + narrow));
     hold(maker, tokens * (values + narrow));
 }
@@ -411,14 +451,17 @@ void make_attention(struct layer_maker *maker)
     if (model->output_bias)
         add_bias_gradient(maker, maker->local_tokens * hidden);
 
-    keep_read(maker, maker->local_tokens * hidden);
-    keep(maker, tokens * queries);
-    keep(maker, tokens * keys);
-    keep(maker, tokens * kept_values);
+    keep_norm(maker);
+    if (is_again(maker, AGAIN_LATENT)) {
+        bring_back(maker, tokens * (queries + keys + kept_values) * maker->number);
+    } else {
+        keep(maker, tokens * queries);
+        keep(maker, tokens * keys);
+        keep(maker, tokens * kept_values);
+    }
     keep_read(maker, tokens * values);
     keep_mask(maker, maker->local_tokens * hidden);
     hold(maker, tokens * (queries + keys + kept_values));
-    hold_read(maker, maker->local_tokens * hidden);
     hold_read(maker, tokens * values);
     maker->layer->parameters = attention_share(maker);
 }
@@ -440,7 +483,12 @@ static void add_mlp(struct layer_maker *maker, double tokens, double ffn, double
     add_activation(maker, tokens * ffn * count);
     add_linear(maker, tokens, ffn, hidden, count);
     keep(maker, ups * tokens * ffn * count);
-    keep_read(maker, tokens * ffn * count);
+    if (is_again(maker, AGAIN_ACTIVATIONS)) {
+        add_pass(maker, ESTIMATE_I, (ups + 1) * tokens * ffn * count);
+        bring_back(maker, tokens * ffn * count * maker->product_number);
+    } else {
+        keep_read(maker, tokens * ffn * count);
+    }
     hold(maker, ups * tokens * ffn * count);
     hold_read(maker, tokens * ffn * count);
 }
@@ -459,8 +507,7 @@ void make_mlp(struct layer_maker *maker)
     add_residual(maker);
     if (model->mlp_biases)
         add_bias_gradient(maker, maker->local_tokens * hidden);  // the other one is added up with the activation's
-    keep_read(maker, maker->local_tokens * hidden);
-    hold_read(maker, maker->local_tokens * hidden);
+    keep_norm(maker);
     keep_mask(maker, maker->local_tokens * hidden);
     const double norm = (model->has_layer_norm ? 2 : 1) * hidden;
     maker->layer->parameters =
@@ -533,10 +580,9 @@ void make_experts(struct layer_maker *maker)
     for (int i = ESTIMATE_F; i <= ESTIMATE_I; i++)
         hide_dispatch(maker, i, before[i]);
     add_residual(maker);
-    keep_read(maker, maker->local_tokens * hidden);
+    keep_norm(maker);
     keep_read(maker, sent * hidden);  // what the experts have read
     keep(maker, sent * hidden);       // and what they have said
-    hold_read(maker, maker->local_tokens * hidden);
     hold_read(maker, sent * hidden);
     hold(maker, sent * hidden);
     maker->layer->saved_bytes += tensor_bytes(4 * maker->local_tokens * (double)(2 * model->experts + model->chosen));

@@ -52,6 +52,7 @@ static void read_gpt2(struct json *root, struct transformer *model)
     model->is_tied = flag_or(root, "tie_word_embeddings", true);
     model->has_layer_norm = model->attention_biases = model->output_bias = model->mlp_biases = true;
     model->drops = is_dropped(root, "resid_pdrop", true);
+    model->drops_scores = is_dropped(root, "attn_pdrop", true);
 }
 
 // What all later ones call alike.
@@ -63,6 +64,7 @@ static void read_common(struct json *root, struct transformer *model)
     model->kv_heads = size_or(root, "num_key_value_heads", model->heads);
     model->head_size = size_or(root, "head_dim", 0);
     model->is_rotary = true;
+    model->drops_scores = is_dropped(root, "attention_dropout", false);
     if (has(root, "max_position_embeddings"))
         model->longest = json_u64(root, "max_position_embeddings", 1, MOST_POSITIONS);
     if (has(root, "sliding_window") && flag_or(root, "use_sliding_window", true))

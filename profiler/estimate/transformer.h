@@ -22,7 +22,8 @@ struct transformer {
     bool is_gated;        // the MLP has a gate beside its way up
     bool is_tied;         // the head reads the embedding's table
     bool has_layer_norm;  // with a bias; else RMS norms
-    bool drops;           // what it adds to the residual, and attention, pass a dropout
+    bool drops;           // what it adds to the residual passes a dropout
+    bool drops_scores;    // and what softmax gives in attention
     bool is_rotary;
     bool attention_biases, output_bias, mlp_biases;
     bool normed_heads;    // queries and keys have norms of a head's size

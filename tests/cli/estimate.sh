@@ -42,6 +42,10 @@ weir estimate config.json --device none.json; echo "exit $?"
 weir estimate config.json --device h100-sxm --tensor 3; echo "exit $?"
 weir estimate config.json --device h100-sxm --expert 2; echo "exit $?"
 weir estimate config.json --device a100-80 --products fp8; echo "exit $?"
+weir estimate config.json --device a100-80 --again norms,activations -o again.json && weir estimate config.json --device a100-80 -o kept.json
+for each in kept again; do grep -m 2 '"saved_bytes"' $each.json | tail -1; done
+weir estimate config.json --device a100-80 --again norms,all; echo "exit $?"
+weir estimate config.json --device a100-80 --again latent; echo "exit $?"
 weir estimate config.json --device a100-80 --dtype int8; echo "exit $?"
 weir estimate config.json | head -1
 weir estimate --list; echo "exit $?"

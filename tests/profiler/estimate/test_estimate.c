@@ -1,6 +1,7 @@
 #include "profiler/estimate/estimate.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +14,13 @@ static const char mixtral[] =
     "{\"model_type\": \"mixtral\", \"num_hidden_layers\": 32, \"hidden_size\": 4096, \"num_attention_heads\": 32,"
     " \"num_key_value_heads\": 8, \"intermediate_size\": 14336, \"vocab_size\": 32000, \"num_local_experts\": 8,"
     " \"num_experts_per_tok\": 2, \"max_position_embeddings\": 4096}";
+
+static const char deepseek[] =
+    "{\"model_type\": \"deepseek_v3\", \"num_hidden_layers\": 4, \"hidden_size\": 7168, \"num_attention_heads\": 128,"
+    " \"intermediate_size\": 18432, \"vocab_size\": 129280, \"max_position_embeddings\": 4096, \"q_lora_rank\": 1536,"
+    " \"kv_lora_rank\": 512, \"qk_nope_head_dim\": 128, \"qk_rope_head_dim\": 64, \"v_head_dim\": 128,"
+    " \"n_routed_experts\": 256, \"num_experts_per_tok\": 8, \"moe_intermediate_size\": 2048, \"n_shared_experts\": 1,"
+    " \"first_k_dense_replace\": 1}";
 
 static bool try_to_estimate(const char *config, struct estimate_request request, struct estimate *estimate,
                             struct error *error)
@@ -80,6 +88,88 @@ static void what_waits_for_weights_is_that_of_zero_bubble(void **state)
         assert_true((double)held == 32 * sbh / (double)tensor);
         free(made);
     }
+}
+
+// `what` of a layer is not kept, which are so many bytes, and the backward takes longer by it; all else stays.
+static void is_cheaper_to_keep(const char *config, enum layer_part part, enum estimate_again what, double bytes)
+{
+    struct estimate_request request = estimate_usual();
+    struct estimate *kept = estimate(config, request);
+    request.again = what;
+    struct estimate *again = estimate(config, request);
+    const struct layer_estimate *of = &again->parts[part], *other = &kept->parts[part];
+    assert_true((double)other->saved_bytes - (double)of->saved_bytes == bytes);
+    assert_true((double)of->backward_workspace_bytes - (double)other->backward_workspace_bytes == bytes);
+    assert_int_equal(of->held_for_weight_bytes, other->held_for_weight_bytes);
+    assert_true(phase_estimate_ns(&of->phases[ESTIMATE_F]) == phase_estimate_ns(&other->phases[ESTIMATE_F]));
+    assert_true(phase_estimate_ns(&of->phases[ESTIMATE_W]) == phase_estimate_ns(&other->phases[ESTIMATE_W]));
+    assert_true(phase_estimate_ns(&of->phases[ESTIMATE_I]) > phase_estimate_ns(&other->phases[ESTIMATE_I]));
+    free(kept);
+    free(again);
+}
+
+static void what_is_computed_again_is_not_kept(void **state)
+{
+    (void)state;
+    const double sbh = 2048.0 * 12288, tokens = 4096;
+    is_cheaper_to_keep(gpt3, PART_ATTENTION, AGAIN_NORMS, 2 * sbh);
+    is_cheaper_to_keep(gpt3, PART_MLP, AGAIN_NORMS, 2 * sbh);
+    is_cheaper_to_keep(gpt3, PART_MLP, AGAIN_ACTIVATIONS, 8 * sbh);
+    // Of each token what its experts and the one that all share have between their products.
+    is_cheaper_to_keep(deepseek, PART_EXPERTS, AGAIN_ACTIVATIONS, 2 * tokens * 2048 * (8 + 1));
+    is_cheaper_to_keep(deepseek, PART_ATTENTION, AGAIN_LATENT, 2 * tokens * 128 * (192 + 192 + 128));
+}
+
+static void what_there_is_not_cannot_be_computed_again(void **state)
+{
+    (void)state;
+    unsigned again;
+    struct error error = { 0 };
+    assert_true(estimate_again_parse("latent,norms", &again, &error));
+    assert_int_equal(again, AGAIN_LATENT | AGAIN_NORMS);
+    assert_false(estimate_again_parse("norms,norm", &again, &error));
+    assert_error(error, "\"norm\" is none of norms, activations, latent");
+}
+
+// Dropout within attention keeps a mask and what has been dropped: 3 bytes of each score beside softmax's 2.
+static void dropout_of_scores_is_apart_from_that_of_sums(void **state)
+{
+    (void)state;
+    uint64_t saved[2];
+    for (int drops = 0; drops < 2; drops++) {
+        char config[400];
+        snprintf(config, sizeof config, "%.*s, \"attention_dropout\": %s}", (int)strlen(mixtral) - 1, mixtral,
+                 drops ? "0.1" : "0.0");
+        struct estimate_request request = estimate_usual();
+        request.attention = ATTENTION_PLAIN;
+        struct estimate *made = estimate(config, request);
+        saved[drops] = made->parts[PART_ATTENTION].saved_bytes;
+        free(made);
+    }
+    assert_int_equal(saved[1] - saved[0], 3ull * 4096 * 4096 * 32);
+}
+
+// Kernels and launches take turns, so that a phase takes what both take; else the longer of the two.
+static void who_waits_for_each_kernel_takes_both(void **state)
+{
+    (void)state;
+    struct estimate_request request = estimate_usual();
+    struct estimate *behind = estimate(gpt3, request);
+    request.graphs = true;
+    struct estimate *device = estimate(gpt3, request);
+    request.graphs = false;
+    request.blocking = true;
+    struct estimate *turns = estimate(gpt3, request);
+    for (int phase = 0; phase < ESTIMATE_PHASES; phase++) {
+        const struct phase_estimate *of = &turns->parts[PART_MLP].phases[phase];
+        const double alone = phase_estimate_ns(&device->parts[PART_MLP].phases[phase]);
+        const double host = of->launches * (double)turns->device.host_ns;
+        assert_true(fabs(phase_estimate_ns(of) - alone - host) < 1);
+        assert_true(fabs(phase_estimate_ns(&behind->parts[PART_MLP].phases[phase]) - fmax(alone, host)) < 1);
+    }
+    free(behind);
+    free(device);
+    free(turns);
 }
 
 static void flops_are_those_of_the_formula(void **state)
@@ -223,6 +313,9 @@ static void what_does_not_divide_is_refused(void **state)
     refuses(mixtral, request,
             "the expert degree of 8 does not divide the devices of a stage, tensor x context x data of them (1)");
     request = estimate_usual();
+    request.again = AGAIN_LATENT;
+    refuses(gpt3, request, "latent is for attention that is, and that of gpt2 is not");
+    request.again = 0;
     request.products = "fp8";
     refuses(gpt3, request, "a100-80 has no products of fp8 (it has fp16, bf16, fp32, tf32)");
 }
@@ -232,6 +325,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(activations_are_those_of_korthikanti),
         cmocka_unit_test(what_waits_for_weights_is_that_of_zero_bubble),
+        cmocka_unit_test(what_is_computed_again_is_not_kept),
+        cmocka_unit_test(what_there_is_not_cannot_be_computed_again),
+        cmocka_unit_test(dropout_of_scores_is_apart_from_that_of_sums),
+        cmocka_unit_test(who_waits_for_each_kernel_takes_both),
         cmocka_unit_test(flops_are_those_of_the_formula),
         cmocka_unit_test(shares_of_all_devices_are_the_whole),
         cmocka_unit_test(more_devices_take_less_each_and_talk_more),
