@@ -21,6 +21,7 @@ import sys
 
 sys.dont_write_bytecode = True
 import compare_estimates as compare
+import published_rows as published
 
 # A constant: its places in the document, and between what it may lie.
 CONSTANTS = {
@@ -60,7 +61,7 @@ def errors_of(rows):
     """(source, error of the time) of each row."""
     errors = []
     for row in rows:
-        found = compare.estimate_row(row)
+        found = published.estimate_row(row)
         if found:
             estimate, device = found
             errors.append((row['source']['key'], compare.predicted_s(row, device, estimate) / compare.measured_s(row)))
@@ -142,11 +143,11 @@ def leave_out_each(documents, rows, rounds):
 
 
 def fit_runs(options):
-    documents = [compare.device_document(name) for name in options.devices]
+    documents = [published.device_document(name) for name in options.devices]
     with open(options.rows, encoding='utf-8') as file:
         rows = [row for row in json.load(file) if compare.is_usable(row) and compare.is_timed(row)
                 and row['source']['key'] not in NOT_ASKED
-                and (compare.device_of(row) or {}).get('name') in options.devices]
+                and (published.device_of(row) or {}).get('name') in options.devices]
     if options.each_left_out:
         return leave_out_each(documents, rows, options.rounds)
     if options.neutral:
@@ -154,7 +155,7 @@ def fit_runs(options):
     show(f'{len(rows)} rows, error {loss_of(rows):.4f}', documents)
     show(f'error {fit(documents, rows, options.rounds):.4f}', documents)
     for document in documents if options.write else ():
-        with open(os.path.join(compare.DEVICES, document['name'] + '.json'), 'w', encoding='utf-8') as file:
+        with open(os.path.join(published.DEVICES, document['name'] + '.json'), 'w', encoding='utf-8') as file:
             file.write(canonical(document))
 
 

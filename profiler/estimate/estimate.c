@@ -265,12 +265,12 @@ void estimate_numbers(const struct estimate *estimate, enum layer_part part, str
 static struct spread validated_spread(const struct estimate *estimate)
 {
     if (estimate->model.experts)
-        return (struct spread){ 875, 1000, 2593 };
+        return (struct spread){ 858, 1000, 2253 };
     if (estimate->request.shard == ESTIMATE_SHARD_WEIGHTS)
-        return (struct spread){ 909, 1000, 1330 };
+        return (struct spread){ 914, 1000, 1340 };
     const char *products = estimate->request.products;
     const bool is_narrow = products && strcmp(products, estimate->request.dtype) != 0;
-    return is_narrow ? (struct spread){ 902, 1000, 1169 } : (struct spread){ 896, 1000, 1208 };
+    return is_narrow ? (struct spread){ 877, 1000, 1080 } : (struct spread){ 904, 1000, 1205 };
 }
 
 static void set_spread(const struct estimate *estimate, struct profile_layer *layer)

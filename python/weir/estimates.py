@@ -96,8 +96,9 @@ def sweep_configs(config: Union[Path, Document], device: Union[str, Document], *
                   sequence: Optional[int] = None, dtype: str = 'bf16', products: Optional[str] = None,
                   attention: str = 'fused', overlap: str = 'backward', dispatch: str = 'each',
                   sequence_parallel: bool = False, graphs: bool = False, hidden_experts: bool = False,
-                  compiled: bool = False, blocking: bool = False, again: Iterable[str] = (), budget: Optional[int] = None, deadline: Optional[Time] = None,
-                  threads: Optional[int] = None, progress: Optional[Progress] = None) -> ConfigSweep:
+                  compiled: bool = False, blocking: bool = False, again: Iterable[str] = (),
+                  budget: Optional[int] = None, deadline: Optional[Time] = None, threads: Optional[int] = None,
+                  progress: Optional[Progress] = None) -> ConfigSweep:
     """A plan for every way to share a transformer out over devices that are not here: docs/estimate.md.
 
     `config`, `device` and how layers are estimated as estimate() takes them. `devices`: how many there are; `without`:
