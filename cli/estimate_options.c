@@ -6,7 +6,7 @@ enum {
     KEY_SEQUENCE = KEY_ESTIMATE,
     KEY_DTYPE, KEY_PRODUCTS, KEY_ATTENTION, KEY_OVERLAP, KEY_SEQUENCE_PARALLEL, KEY_GRAPHS, KEY_HIDDEN_EXPERTS,
     KEY_COMPILED, KEY_DISPATCH, KEY_AGAIN,
-    KEY_BLOCKING,
+    KEY_BLOCKING, KEY_LOSS,
 };
 
 enum { MOST_TOKENS = 1 << 26 };
@@ -18,6 +18,7 @@ static const struct argp_option options[] = {
     { "attention", KEY_ATTENTION, "HOW", 0, "fused, flash (FlashAttention 2), plain, again", 0 },
     { "overlap", KEY_OVERLAP, "WHAT", 0, "Messages in a layer behind products: nothing, backward, all", 0 },
     { "dispatch", KEY_DISPATCH, "HOW", 0, "A token to each of its experts, or once to a group that has some", 0 },
+    { "loss", KEY_LOSS, "HOW", 0, "Of the logits: inplace (Megatron), plain (PyTorch's cross_entropy), fused", 0 },
     { "again", KEY_AGAIN, "WHAT,..", 0, "Not kept but computed again: norms, activations, latent", 0 },
     { "sequence-parallel", KEY_SEQUENCE_PARALLEL, 0, 0, "Norms and residuals split over the tensor group", 0 },
     { "graphs", KEY_GRAPHS, 0, 0, "Launches cost the host nothing (CUDA graphs)", 0 },
@@ -55,6 +56,9 @@ static error_t take(int key, char *argument, struct argp_state *state)
         return 0;
     case KEY_DISPATCH:
         request->dispatch = option_name(argument, "--dispatch", estimate_dispatch_words, state);
+        return 0;
+    case KEY_LOSS:
+        request->loss = option_name(argument, "--loss", estimate_loss_words, state);
         return 0;
     case KEY_AGAIN:
         take_again(argument, request, state);

@@ -257,6 +257,7 @@ struct weir_estimating {
     const char *overlap;    // messages behind products: "nothing", "backward" (usual), "all"
     const char *shard;      // what devices of `data` hold once: "none" (usual), "optimizer", "gradients", "weights"
     const char *dispatch;   // tokens to their experts: to "each" (usual), or "once" to a group of devices
+    const char *loss;       // of the logits: "inplace" (usual), "plain" (PyTorch's cross_entropy), "fused"
     bool sequence_parallel, graphs, hidden_experts, compiled, blocking;
     bool whole_blocks;      // no cut between a block's attention and its MLP
     // Other ways to run each layer, over groups of devices, for plans to choose among (weir_planning.choose_variants):

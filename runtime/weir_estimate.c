@@ -32,12 +32,13 @@ static uint64_t degree(uint32_t given)
 
 bool given_estimating(const struct weir_estimating *given, struct estimate_request *request, struct error *error)
 {
-    unsigned attention, overlap, shard, dispatch;
+    unsigned attention, overlap, shard, dispatch, loss;
     *request = estimate_usual();
     if (!given_choice(given->attention, "attention", estimate_attention_words, &attention, error)
         || !given_choice(given->overlap, "overlap", estimate_overlap_words, &overlap, error)
         || !given_choice(given->shard, "shard", estimate_shard_words, &shard, error)
-        || !given_choice(given->dispatch, "dispatch", estimate_dispatch_words, &dispatch, error))
+        || !given_choice(given->dispatch, "dispatch", estimate_dispatch_words, &dispatch, error)
+        || !given_choice(given->loss, "loss", estimate_loss_words, &loss, error))
         return false;
     request->tensor = degree(given->tensor);
     request->context = degree(given->context);
@@ -51,6 +52,7 @@ bool given_estimating(const struct weir_estimating *given, struct estimate_reque
     request->overlap = given->overlap ? (enum overlap_how)overlap : request->overlap;
     request->shard = (enum estimate_shard)shard;
     request->dispatch = (enum dispatch_how)dispatch;
+    request->loss = (enum loss_how)loss;
     request->sequence_parallel = given->sequence_parallel;
     request->graphs = given->graphs;
     request->hidden_experts = given->hidden_experts;

@@ -7,8 +7,8 @@ whose code prints it), what it had reserved (torchtitan), what the device had in
 
 import re
 
-from published_rows import (blocks_of, degrees_of, layers_again, micro_batches_of, schedule_named, schedule_of,
-                            shard_of, starts_with, words_of)
+from published_rows import (blocks_of, degrees_of, layers_again, loss_of, micro_batches_of, schedule_named,
+                            schedule_of, shard_of, starts_with, words_of)
 
 MIB = 2**20
 
@@ -95,25 +95,22 @@ def said_in(row):
     return int(found.group(1)) if found else 0
 
 
-# Losses in one kernel: Transformer Engine's, which Bridge's recipes have, writes the gradient over the logits;
-# FlashAttention's, of llm-foundry and InternEvo, beside them.
-LOSS_IN_PLACE, LOSS_FUSED = ('megatron-bridge', 'bridge'), ('mosaic', 'internevo')
+# FlashAttention's loss, of llm-foundry and InternEvo, has a gradient beside the logits.
+LOSS_OF_TWO = ('mosaic', 'internevo')
 
 
 def loss_bytes(row, head):
-    """Of the logits at a time."""
+    """Of the logits at a time: as the estimate has it, and what is peculiar to some."""
     tp, cp = degrees_of(row)[:2]
     logits = row['micro_batch'] * row['model']['seq'] / cp * words_of(row) / tp
-    if starts_with(row, *LOSS_IN_PLACE):
-        return 2 * logits
-    if starts_with(row, *LOSS_FUSED) or row.get('compile') and said_in(row) >= 202503:  # compiled with it
+    if starts_with(row, *LOSS_OF_TWO) or row.get('compile') and said_in(row) >= 202503:  # compiled with the loss
         return 2 * 2 * logits
-    if shard_of(row) != 'weights':  # Megatron's, in place
-        again = 4 * logits if 'cross_entropy_loss_fusion' in row['model']['name'] else 0  # its compiler's are not
-        return head['saved_bytes'] + head['backward_workspace_bytes'] + again
-    # Their logarithms, the gradient of these and that of what was widened, and one more in DTensor's. The logits are
-    # freed before, which the allocator reserves on.
-    return (4 * (4 if tp > 1 else 3) + (2 if report_of(row) == 'reserved' else 0)) * logits
+    besides = 0
+    if 'cross_entropy_loss_fusion' in row['model']['name']:  # a compiler makes copies of what Megatron does in place
+        besides = 4
+    if loss_of(row) == 'plain':  # DTensor's has one more; logits are freed before the backward, and stay reserved
+        besides = (4 if tp > 1 else 0) + (2 if report_of(row) == 'reserved' else 0)
+    return head['saved_bytes'] + head['backward_workspace_bytes'] + besides * logits
 
 
 def backward_bytes(row, layers):

@@ -176,6 +176,13 @@ PARTS_AGAIN = {'layernorm': 'norms', 'moe_act': 'activations', 'mla_up_proj': 'l
 LAYERS_AGAIN = {'mlp': 'mlp', 'moe': 'experts'}
 
 
+def loss_of(row):
+    """Transformer Engine's in Bridge's recipes; PyTorch's where it is alone."""
+    if starts_with(row, 'megatron-bridge', 'bridge'):
+        return 'fused'
+    return 'plain' if starts_with(row, 'torchtitan', 'fms') else 'inplace'
+
+
 def again_of(row):
     return [part for module, part in PARTS_AGAIN.items() if module in modules_of(row)]
 
@@ -231,7 +238,7 @@ def request_of(row):
                 products=products_of(row), attention=attention_of(row), shard=shard_of(row),
                 sequence_parallel=bool(parallel) and tp > 1,
                 overlap=overlap_of(row),
-                graphs=graphs_of(row), dispatch=dispatch_of(row), again=again_of(row),
+                graphs=graphs_of(row), dispatch=dispatch_of(row), again=again_of(row), loss=loss_of(row),
                 blocking=is_blocking(row),
                 hidden_experts=bool(row.get('moe_a2a_overlap')) or row['source']['key'] in UNSAID_GRAPHS,
                 compiled=has_small_passes_fused(row))

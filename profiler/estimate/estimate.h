@@ -22,17 +22,22 @@ enum overlap_how { OVERLAP_NOTHING, OVERLAP_BACKWARD, OVERLAP_ALL };
 // some of them, which deals them out (DeepEP, HybridEP).
 enum dispatch_how { DISPATCH_EACH, DISPATCH_ONCE };
 
+// How the loss is computed of the logits: widened to fp32 and from there in place, as Megatron has it; by PyTorch's
+// cross_entropy, each step into memory of its own; in one kernel that writes their gradient over them (Transformer
+// Engine).
+enum loss_how { LOSS_IN_PLACE, LOSS_PLAIN, LOSS_FUSED };
+
 // What devices with the same part of the model hold once between them.
 enum estimate_shard { ESTIMATE_SHARD_NONE, ESTIMATE_SHARD_OPTIMIZER, ESTIMATE_SHARD_GRADIENTS, ESTIMATE_SHARD_WEIGHTS };
 
 // What within a layer is not kept but computed again in the backward: what norms give; what comes between the products
-// of MLPs and experts; queries, keys and values of latent attention. (Megatron's --recompute-modules layernorm, moe_act,
-// mla_up_proj.)
+// of MLPs and experts; queries, keys and values of latent attention. (Megatron's --recompute-modules layernorm,
+// moe_act, mla_up_proj.)
 enum estimate_again { AGAIN_NORMS = 1, AGAIN_ACTIVATIONS = 2, AGAIN_LATENT = 4 };
 
 // For people and for options; each ends in NULL. Those of `again` stand in the order of their bits.
 extern const char *const estimate_attention_words[], *const estimate_overlap_words[], *const estimate_shard_words[],
-    *const estimate_dispatch_words[], *const estimate_again_words[];
+    *const estimate_dispatch_words[], *const estimate_again_words[], *const estimate_loss_words[];
 
 // "norms,latent"; false with a sentence that says what there is.
 bool estimate_again_parse(const char *text, unsigned *again, struct error *error);
@@ -46,6 +51,7 @@ struct estimate_request {
     enum overlap_how overlap;
     enum estimate_shard shard;
     enum dispatch_how dispatch;
+    enum loss_how loss;
     unsigned again;          // of enum estimate_again, together
     bool sequence_parallel;  // what tensor parallelism leaves whole is split along the sequence
     bool graphs;             // launches cost the host nothing

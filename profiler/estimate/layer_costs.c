@@ -596,6 +596,35 @@ void make_experts(struct layer_maker *maker)
 
 // --- head ---------------------------------------------------------------------
 
+// In fp32: widened, the largest of each token, less that, its exponent, their sum; then divided.
+static void add_wide_loss(struct layer_maker *maker, double logits)
+{
+    const double wide = 4 / maker->number;
+    add_pass(maker, ESTIMATE_F, logits * (1 + wide));
+    add_pass(maker, ESTIMATE_F, logits * wide);
+    add_small_pass(maker, ESTIMATE_F, logits * 2 * wide);
+    add_small_pass(maker, ESTIMATE_F, logits * 2 * wide);
+    add_small_pass(maker, ESTIMATE_F, logits * wide);
+    add_pass(maker, ESTIMATE_I, logits * 2 * wide);
+    add_pass(maker, ESTIMATE_I, logits * (1 + wide));
+    maker->layer->saved_bytes += tensor_bytes(4 * logits);
+    maker->layer->workspace_bytes += tensor_bytes(maker->number * logits);
+    maker->layer->backward_workspace_bytes += tensor_bytes(maker->number * logits);
+    if (maker->request->loss == LOSS_IN_PLACE)
+        return;
+    // What was widened beside its logarithms; their gradient and its own beside these.
+    maker->layer->workspace_bytes += tensor_bytes(4 * logits);
+    maker->layer->backward_workspace_bytes += 2 * tensor_bytes(4 * logits) - tensor_bytes(maker->number * logits);
+}
+
+// Read twice and written; the backward scales what is there.
+static void add_fused_loss(struct layer_maker *maker, double logits)
+{
+    add_pass(maker, ESTIMATE_F, 3 * logits);
+    add_pass(maker, ESTIMATE_I, 2 * logits);
+    keep(maker, logits);
+}
+
 void make_head(struct layer_maker *maker)
 {
     const struct transformer *model = maker->model;
@@ -611,23 +640,15 @@ void make_head(struct layer_maker *maker)
     add_product(maker, ESTIMATE_W, of, (struct product_size){ words, hidden, tokens, 1, number, 8 });
     count_flops(maker, 2 * tokens * words * hidden);
     hide_exchanges(maker);
-    // In fp32: widened, the largest of each token, less that, its exponent, their sum; then divided.
-    const double wide = 4 / number;
-    add_pass(maker, ESTIMATE_F, logits * (1 + wide));
-    add_pass(maker, ESTIMATE_F, logits * wide);
-    add_small_pass(maker, ESTIMATE_F, logits * 2 * wide);
-    add_small_pass(maker, ESTIMATE_F, logits * 2 * wide);
-    add_small_pass(maker, ESTIMATE_F, logits * wide);
-    add_pass(maker, ESTIMATE_I, logits * 2 * wide);
-    add_pass(maker, ESTIMATE_I, logits * (1 + wide));
+    if (maker->request->loss == LOSS_FUSED)
+        add_fused_loss(maker, logits);
+    else
+        add_wide_loss(maker, logits);
     for (int i = 0; i < 3; i++)
         add_exchange(maker, ESTIMATE_F, ALL_REDUCE, 4 * tokens, tensor_group(maker));
     keep(maker, maker->local_tokens * hidden);
-    maker->layer->saved_bytes += tensor_bytes(4 * logits);
     maker->layer->held_for_weight_bytes = tensor_bytes(number * logits);
     hold(maker, maker->local_tokens * hidden);
-    maker->layer->workspace_bytes += tensor_bytes(number * logits);
-    maker->layer->backward_workspace_bytes += tensor_bytes(number * logits);
     const uint64_t norm = (model->has_layer_norm ? 2 : 1) * model->hidden;
     maker->layer->parameters = norm + (model->is_tied ? 0 : (uint64_t)words * model->hidden);
 }

@@ -58,7 +58,7 @@ class ConfigSweep(Sweep):
 def estimate(config: Union[Path, Document], device: Union[str, Document], *, tensor: int = 1, context: int = 1,
              expert: int = 1, data: int = 1, micro_batch: int = 1, sequence: Optional[int] = None, dtype: str = 'bf16',
              products: Optional[str] = None, attention: str = 'fused', overlap: str = 'backward', shard: str = 'none',
-             dispatch: str = 'each', sequence_parallel: bool = False, graphs: bool = False,
+             dispatch: str = 'each', loss: str = 'inplace', sequence_parallel: bool = False, graphs: bool = False,
              hidden_experts: bool = False, compiled: bool = False, blocking: bool = False,
              again: Iterable[str] = (), whole_blocks: bool = False, variants: Optional[str] = None) -> Estimate:
     """What a transformer would cost on devices that are not here: docs/estimate.md.
@@ -68,6 +68,7 @@ def estimate(config: Union[Path, Document], device: Union[str, Document], *, ten
     `products`: the type that products read, such as "fp8". `attention`: "fused", "flash", "plain" or "again".
     `overlap`: messages behind products, "nothing", "backward" or "all". `shard`: what devices of `data` hold once
     between them. `dispatch`: a token goes to "each" of its experts, or "once" to a group of devices that has some.
+    `loss`: of the logits, "inplace" as Megatron has it, "plain" as PyTorch or "fused" as Transformer Engine.
     `blocking`: the host waits for each kernel (CUDA_LAUNCH_BLOCKING). `again`: what is not kept but computed again in
     the backward, of "norms", "activations", "latent".
     `whole_blocks`: the profile has no cut between a block's attention and its MLP. `variants`: other ways to run each
@@ -78,7 +79,7 @@ def estimate(config: Union[Path, Document], device: Union[str, Document], *, ten
         expert=whole(expert, 'expert', 1), data=whole(data, 'data', 1),
         micro_batch=whole(micro_batch, 'micro_batch', 1), sequence=whole(sequence, 'sequence', 1), dtype=encode(dtype),
         products=encode(products), attention=encode(attention), overlap=encode(overlap), shard=encode(shard),
-        dispatch=encode(dispatch),
+        dispatch=encode(dispatch), loss=encode(loss),
         sequence_parallel=sequence_parallel, graphs=graphs, hidden_experts=hidden_experts, compiled=compiled,
         blocking=blocking, again=encode(','.join(again)), whole_blocks=whole_blocks, variants=encode(variants))
     return Estimate(_config(config), estimating)
@@ -95,8 +96,9 @@ def sweep_configs(config: Union[Path, Document], device: Union[str, Document], *
                   optimizer: str = 'adamw-master', memory: Optional[Size] = None, price: float = 0, watts: float = 0,
                   sequence: Optional[int] = None, dtype: str = 'bf16', products: Optional[str] = None,
                   attention: str = 'fused', overlap: str = 'backward', dispatch: str = 'each',
-                  sequence_parallel: bool = False, graphs: bool = False, hidden_experts: bool = False,
-                  compiled: bool = False, blocking: bool = False, again: Iterable[str] = (),
+                  loss: str = 'inplace', sequence_parallel: bool = False, graphs: bool = False,
+                  hidden_experts: bool = False, compiled: bool = False, blocking: bool = False,
+                  again: Iterable[str] = (),
                   budget: Optional[int] = None, deadline: Optional[Time] = None, threads: Optional[int] = None,
                   progress: Optional[Progress] = None) -> ConfigSweep:
     """A plan for every way to share a transformer out over devices that are not here: docs/estimate.md.
@@ -116,8 +118,8 @@ def sweep_configs(config: Union[Path, Document], device: Union[str, Document], *
     estimating = library.Estimating(
         device=given_document(device), sequence=whole(sequence, 'sequence', 1), dtype=encode(dtype),
         products=encode(products), attention=encode(attention), overlap=encode(overlap), dispatch=encode(dispatch),
-        sequence_parallel=sequence_parallel, graphs=graphs, hidden_experts=hidden_experts, compiled=compiled,
-        blocking=blocking, again=encode(','.join(again)))
+        loss=encode(loss), sequence_parallel=sequence_parallel, graphs=graphs, hidden_experts=hidden_experts,
+        compiled=compiled, blocking=blocking, again=encode(','.join(again)))
     sweeping = library.ConfigSweeping(
         estimating=estimating, devices=whole(devices, 'devices', 1), without=whole(without, 'without'),
         global_batch=whole(global_batch, 'global_batch', 1, 2**53 - 1), price=price, watts=watts,

@@ -58,6 +58,9 @@ static void what_cannot_be_is_a_sentence(void **state)
     refuses(config, wrong, "variants: \"1\" is none of 2, tensor2, tensor2sp, context2, expert2, .., nor several of these"
             " with + between them, each kind once");
     wrong = usual;
+    wrong.loss = "fast";
+    refuses(config, wrong, "loss: \"fast\" is none of inplace, plain, fused");
+    wrong = usual;
     wrong.again = "norms,some";
     refuses(config, wrong, "again: \"some\" is none of norms, activations, latent");
     wrong = usual;

@@ -172,6 +172,30 @@ static void who_waits_for_each_kernel_takes_both(void **state)
     free(turns);
 }
 
+// Bytes of each logit: Megatron's are widened and gone (4 kept, 2 besides); PyTorch has its logits, what was widened and
+// the logarithms in the forward, and the logarithms with two gradients in the backward; one kernel has no copy.
+static void logits_are_there_as_often_as_the_loss_has_them(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t saved, forward, backward;
+    } of_each[] = { [LOSS_IN_PLACE] = { 4, 2, 2 }, [LOSS_PLAIN] = { 4, 6, 8 }, [LOSS_FUSED] = { 2, 0, 0 } };
+    const uint64_t logits = 2048 * 51200, normed = 2 * 2048 * 12288;
+    double passes = INFINITY;
+    for (int how = LOSS_IN_PLACE; how <= LOSS_FUSED; how++) {
+        struct estimate_request request = estimate_usual();
+        request.loss = (enum loss_how)how;
+        struct estimate *made = estimate(gpt3, request);
+        const struct layer_estimate *head = &made->parts[PART_HEAD];
+        assert_int_equal(head->saved_bytes, of_each[how].saved * logits + normed);
+        assert_int_equal(head->workspace_bytes, of_each[how].forward * logits);
+        assert_int_equal(head->backward_workspace_bytes, of_each[how].backward * logits);
+        assert_true(head->phases[ESTIMATE_F].passes_ns <= passes);
+        passes = head->phases[ESTIMATE_F].passes_ns;
+        free(made);
+    }
+}
+
 static void flops_are_those_of_the_formula(void **state)
 {
     (void)state;
@@ -329,6 +353,7 @@ int main(void)
         cmocka_unit_test(what_there_is_not_cannot_be_computed_again),
         cmocka_unit_test(dropout_of_scores_is_apart_from_that_of_sums),
         cmocka_unit_test(who_waits_for_each_kernel_takes_both),
+        cmocka_unit_test(logits_are_there_as_often_as_the_loss_has_them),
         cmocka_unit_test(flops_are_those_of_the_formula),
         cmocka_unit_test(shares_of_all_devices_are_the_whole),
         cmocka_unit_test(more_devices_take_less_each_and_talk_more),
