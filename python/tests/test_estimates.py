@@ -25,6 +25,11 @@ class Estimates(Case):
         plan = weir.partition(estimate.profile(), '2 devices, 80GiB, 450GB/s 5us', schedule='1f1b', micro_batches=4)
         plan.check(estimate.profile())
 
+    def test_one_word_is_a_list_of_one(self):
+        kept, less = (weir.estimate(LLAMA, 'h100-sxm', again=again).json() for again in ('norms', ['norms', 'activations']))
+        self.assertEqual(kept, weir.estimate(LLAMA, 'h100-sxm', again=['norms']).json())
+        self.assertNotEqual(kept, less)
+
     def test_plans_choose_among_its_variants(self):
         profile = weir.estimate(LLAMA, 'h100-sxm', variants='2,tensor2sp,context2').profile()
         names = [variant['name'] for variant in profile.document['layers'][0]['variants']]

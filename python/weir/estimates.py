@@ -60,7 +60,7 @@ def estimate(config: Union[Path, Document], device: Union[str, Document], *, ten
              products: Optional[str] = None, attention: str = 'fused', overlap: str = 'backward', shard: str = 'none',
              dispatch: str = 'each', loss: str = 'inplace', sequence_parallel: bool = False, graphs: bool = False,
              hidden_experts: bool = False, compiled: bool = False, blocking: bool = False,
-             again: Iterable[str] = (), whole_blocks: bool = False, variants: Optional[str] = None) -> Estimate:
+             again: Union[str, Iterable[str]] = (), whole_blocks: bool = False, variants: Optional[str] = None) -> Estimate:
     """What a transformer would cost on devices that are not here: docs/estimate.md.
 
     `config`: a Hugging Face config.json, or what is in it. `device`: "h100-sxm", a file, or a document. `tensor`,
@@ -81,12 +81,16 @@ def estimate(config: Union[Path, Document], device: Union[str, Document], *, ten
         products=encode(products), attention=encode(attention), overlap=encode(overlap), shard=encode(shard),
         dispatch=encode(dispatch), loss=encode(loss),
         sequence_parallel=sequence_parallel, graphs=graphs, hidden_experts=hidden_experts, compiled=compiled,
-        blocking=blocking, again=encode(','.join(again)), whole_blocks=whole_blocks, variants=encode(variants))
+        blocking=blocking, again=_listed(again), whole_blocks=whole_blocks, variants=encode(variants))
     return Estimate(_config(config), estimating)
 
 
 def _config(given: Union[Path, Document]) -> bytes:
     return json.dumps(given).encode() if isinstance(given, Mapping) else given_path(given)
+
+
+def _listed(words: Union[str, Iterable[str]]) -> Optional[bytes]:
+    return encode(words if isinstance(words, str) else ','.join(words))
 
 
 def sweep_configs(config: Union[Path, Document], device: Union[str, Document], *, devices: int, global_batch: int,
@@ -98,9 +102,8 @@ def sweep_configs(config: Union[Path, Document], device: Union[str, Document], *
                   attention: str = 'fused', overlap: str = 'backward', dispatch: str = 'each',
                   loss: str = 'inplace', sequence_parallel: bool = False, graphs: bool = False,
                   hidden_experts: bool = False, compiled: bool = False, blocking: bool = False,
-                  again: Iterable[str] = (),
-                  budget: Optional[int] = None, deadline: Optional[Time] = None, threads: Optional[int] = None,
-                  progress: Optional[Progress] = None) -> ConfigSweep:
+                  again: Union[str, Iterable[str]] = (), budget: Optional[int] = None,
+                  deadline: Optional[Time] = None, threads: Optional[int] = None, progress: Optional[Progress] = None) -> ConfigSweep:
     """A plan for every way to share a transformer out over devices that are not here: docs/estimate.md.
 
     `config`, `device` and how layers are estimated as estimate() takes them. `devices`: how many there are; `without`:
@@ -119,7 +122,7 @@ def sweep_configs(config: Union[Path, Document], device: Union[str, Document], *
         device=given_document(device), sequence=whole(sequence, 'sequence', 1), dtype=encode(dtype),
         products=encode(products), attention=encode(attention), overlap=encode(overlap), dispatch=encode(dispatch),
         loss=encode(loss), sequence_parallel=sequence_parallel, graphs=graphs, hidden_experts=hidden_experts,
-        compiled=compiled, blocking=blocking, again=encode(','.join(again)))
+        compiled=compiled, blocking=blocking, again=_listed(again))
     sweeping = library.ConfigSweeping(
         estimating=estimating, devices=whole(devices, 'devices', 1), without=whole(without, 'without'),
         global_batch=whole(global_batch, 'global_batch', 1, 2**53 - 1), price=price, watts=watts,
