@@ -17,7 +17,7 @@ import time
 
 sys.dont_write_bytecode = True
 from published_memory import is_said_to_fit, measured_bytes, predicted_bytes
-from published_rows import (DEEPSPEED, blocks_of, degrees_of, device_of, devices_of, estimate_row, is_early,
+from published_rows import (DEEPSPEED, blocks_of, degrees_of, derived_of, device_of, devices_of, estimate_row, is_early,
                             layers_again, micro_batches_of, modules_of, products_of, recomputed_share,
                             schedule_named, schedule_of, shard_of, starts_with, weir)
 
@@ -127,7 +127,7 @@ def measured_s(row):
     result = row['result']
     if 'iteration_s' in result:
         return result['iteration_s']
-    return row['derived'].get('iteration_s')
+    return derived_of(row, 'iteration_s')
 
 
 # --- groups --------------------------------------------------------------------------------------------------------
@@ -142,7 +142,7 @@ def group_of(row):
 
 def is_usable(row):
     usable = row['source']['key'].startswith(('vtrain', 'zero-bubble')) and row['usable']
-    return (row['complete'] or usable) and row['task'] == 'pretrain'
+    return (row['complete'] or usable) and row['task'] in ('pretrain', 'sft-or-pretrain')
 
 
 def is_timed(row):

@@ -2,7 +2,8 @@
 the run's framework keeps besides, as its source reports it. For compare_estimates.py.
 
 Three things are reported: what PyTorch's allocator had given out at most (Megatron's tests, NVIDIA's logs, Zero Bubble,
-whose code prints it), what it had reserved (torchtitan), what the device had in use (BLOOM, by nvidia-smi).
+whose code prints it), what it had reserved (torchtitan), what the device had in use (BLOOM, by nvidia-smi; InternEvo,
+which does not say).
 """
 
 import re
@@ -27,6 +28,8 @@ NVIDIA = ('megatron-bridge', 'bridge', 'nemo', 'dgxc')
 
 def bytes_each(row):
     """Of a parameter: what each device holds whole, and what all that have it hold once between them."""
+    if starts_with(row, 'internevo'):  # a copy, moments and, while it steps, gradients of 4 bytes; beside 4 of 2 bytes
+        return (0, 20) if shard_of(row) == 'weights' else (4, 16)
     if shard_of(row) == 'weights':  # PyTorch's FSDP: weights, gradients and two moments of 4 bytes
         return 0, 16
     if starts_with(row, 'bloom'):  # DeepSpeed: its bf16 optimizer adds up in 4 bytes, ZeRO-1 widens a share of fp16's

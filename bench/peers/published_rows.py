@@ -131,9 +131,13 @@ def config_of(row):
     return {**config, 'model_type': 'gpt_neox' if model.get('gated_mlp') is False else 'llama'}
 
 
+def derived_of(row, key):
+    return (row.get('derived') or {}).get(key)
+
+
 def degrees_of(row):
     tp, cp, pp = row['tp'] or 1, row['cp'] or 1, row['pp'] or 1
-    dp = row.get('dp') or row['derived'].get('dp') or max(1, (row['gpus'] or 1) // (tp * cp * pp))
+    dp = row.get('dp') or derived_of(row, 'dp') or max(1, (row['gpus'] or 1) // (tp * cp * pp))
     return tp, cp, pp, dp
 
 
@@ -269,8 +273,7 @@ def schedule_named(row):
 
 def micro_batches_of(row):
     tp, cp, pp, dp = degrees_of(row)
-    known = row.get('derived', {}).get('microbatches')
-    return known or max(1, (row['global_batch'] or pp * dp) // (dp * row['micro_batch']))
+    return derived_of(row, 'microbatches') or max(1, (row['global_batch'] or pp * dp) // (dp * row['micro_batch']))
 
 
 # --- what is run again, and who has which blocks ---------------------------------------------------------------------
