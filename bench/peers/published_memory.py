@@ -43,7 +43,7 @@ def bytes_each(row):
 
 def expert_tensor(row):
     """Devices that share an expert: as many as share a layer, where Megatron is told nothing else."""
-    return row.get('etp') or (row['tp'] if starts_with(row, 'megatron-ci') else 1)
+    return row.get('etp') or (degrees_of(row)[0] if starts_with(row, 'megatron-ci') else 1)
 
 
 def state_bytes(row, layer):

@@ -262,12 +262,13 @@ def schedule_of(name, ranks, micro_batches, chunks):
 
 def schedule_named(row):
     """Its schedule in Weir's words, and the stages of each rank."""
-    if layout_of(row) and len(layout_of(row)) > row['pp']:
-        return 'interleaved', len(layout_of(row)) // row['pp']
+    layout, pp = layout_of(row), degrees_of(row)[2]
+    if layout and len(layout) > pp:
+        return 'interleaved', len(layout) // pp
     name = SCHEDULES.get(row['schedule'] or 'none', '1f1b')
     chunks = (row.get('vpp') or 1) if name == 'interleaved' else 2 if name == 'zb-v' else 1
     if starts_with(row, 'zero-bubble') and name == 'interleaved':
-        chunks = (row['model']['layers'] + 2) // row['pp']  # a layer in each
+        chunks = (row['model']['layers'] + 2) // pp  # a layer in each
     return ('1f1b' if name == 'interleaved' and chunks == 1 else name), chunks
 
 
@@ -302,7 +303,7 @@ def blocks_of(row, stages):
     if layout:
         return [stage.count('t') + stage.count('m') for stage in layout]  # which predict a token further on
     first, last = (flag_of(row, f'decoder-{end}-pipeline-num-layers') for end in ('first', 'last'))
-    if first and last and stages > 2:
+    if first and last and 2 < stages == degrees_of(row)[2]:
         return [first] + [(layers - first - last) // (stages - 2)] * (stages - 2) + [last]
     if starts_with(row, 'zero-bubble') or layers % stages and (layers + 2) % stages == 0:
         per = (layers + 2) // stages
