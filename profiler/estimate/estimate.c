@@ -35,7 +35,7 @@ bool estimate_again_parse(const char *text, unsigned *again, struct error *error
 
 struct estimate_request estimate_usual(void)
 {
-    return (struct estimate_request){ .tensor = 1, .context = 1, .expert = 1, .data = 1, .micro_batch = 1,
+    return (struct estimate_request){ .tensor = 1, .context = 1, .expert = 1, .data = 1, .apart = 1, .micro_batch = 1,
                                       .dtype = "bf16", .attention = ATTENTION_FUSED, .overlap = OVERLAP_BACKWARD };
 }
 
@@ -71,9 +71,13 @@ static bool check_degrees(const struct transformer *model, const struct estimate
                          (unsigned long long)expert, model->name);
     if (expert > 1 && model->experts % expert != 0)
         return refuse_division("expert", expert, "the experts", model->experts, error);
-    if (request->tensor * request->context * request->data % expert != 0)
+    const uint64_t group = tensor * request->context;
+    if (request->apart > 1 && group % expert != 0)
+        return refuse_division("expert", expert, "the devices of a stage of one pipeline, tensor x context of them", group,
+                               error);
+    if (group * request->data % expert != 0)
         return refuse_division("expert", expert, "the devices of a stage, tensor x context x data of them",
-                               request->tensor * request->context * request->data, error);
+                               group * request->data, error);
     return true;
 }
 
@@ -97,13 +101,22 @@ static void (*const makers[])(struct layer_maker *) = {
     [PART_EXPERTS] = make_experts, [PART_HEAD] = make_head,
 };
 
+// So many that hold the same parameters, those of one pipeline's stage `stride` apart.
+static struct group same_parameters(const struct estimate_request *request, double alike, double stride)
+{
+    const double data = (double)request->data, apart = (double)(request->tensor * request->context * request->apart);
+    return request->apart > 1 ? (struct group){ alike / data, stride, data, apart }
+                              : (struct group){ .ranks = alike, .stride = stride };
+}
+
 // With weights in shares each layer's are gathered while the layer before computes, before F and before B; gradients
 // are dealt out behind the next B. What does not fit behind the work is waited for.
 static void share_weights(const struct estimate *estimate, struct layer_estimate *layer, double number)
 {
     const struct estimate_request *request = &estimate->request;
-    const struct group group = { (double)(request->context * request->data), (double)request->tensor };
-    if (request->shard != ESTIMATE_SHARD_WEIGHTS || group.ranks <= 1 || layer->parameters == 0)
+    const double all = (double)(request->context * request->data);
+    const struct group group = same_parameters(request, all, (double)request->tensor);
+    if (request->shard != ESTIMATE_SHARD_WEIGHTS || all <= 1 || layer->parameters == 0)
         return;
     const double bytes = (double)layer->parameters * number;
     const double gather = collective_ns(&estimate->device, ALL_GATHER, bytes, group);
@@ -160,7 +173,8 @@ static void add_update(struct estimate *estimate, double number)
     }
     const double all = (double)(request->context * request->data), tensor = (double)request->tensor;
     const double expert = (double)request->expert, alike = fmax(1, all * tensor / expert);
-    const struct group same = { all, tensor }, same_experts = { alike, expert };
+    const struct group same = same_parameters(request, all, tensor);
+    const struct group same_experts = same_parameters(request, alike, expert);
     const bool whole = request->shard == ESTIMATE_SHARD_NONE;
     const enum collective down = whole ? ALL_REDUCE : REDUCE_SCATTER;
     if (request->shard != ESTIMATE_SHARD_WEIGHTS) {

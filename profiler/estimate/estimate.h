@@ -2,7 +2,7 @@
 // the communication within a layer, and the bytes that Megatron keeps of each (Korthikanti et al. 2022, 2205.05198).
 //
 // All is per device and micro-batch. Devices are numbered as Megatron numbers them: tensor innermost, then context,
-// expert and data.
+// expert and data, with the ranks of a pipeline outside of these, or (`apart`) between a stage's devices and data.
 #ifndef PROFILER_ESTIMATE_ESTIMATE_H
 #define PROFILER_ESTIMATE_ESTIMATE_H
 
@@ -43,7 +43,8 @@ extern const char *const estimate_attention_words[], *const estimate_overlap_wor
 bool estimate_again_parse(const char *text, unsigned *again, struct error *error);
 
 struct estimate_request {
-    uint64_t tensor, context, expert, data;  // degrees, from 1; `expert` divides context x data
+    uint64_t tensor, context, expert, data;  // degrees, from 1; `expert` divides tensor x context x data
+    uint64_t apart;                          // ranks of a pipeline between devices of a data group; 1: none
     uint64_t micro_batch, sequence;          // sequence 0: the longest that the model's file says
     const char *dtype;                       // of activations and weights: "bf16"
     const char *products;                    // of the layers' products, "fp8"; NULL: as dtype

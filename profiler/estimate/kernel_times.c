@@ -44,15 +44,27 @@ struct spread_over {
     const struct rated_level *level;
 };
 
+// How many of so many that stand `stride` apart are among `reach` devices in a row.
+static double within(double ranks, double stride, double reach)
+{
+    return fmax(1, fmin(ranks, reach / stride));
+}
+
+static double ranks_within(struct group group, double reach)
+{
+    const double rows = group.rows > 0 ? within(group.rows, group.apart, reach) : 1;
+    return rows * within(group.ranks, group.stride, reach);
+}
+
 // The levels, innermost first, that have more of the group's ranks within than the level below; returns how many.
 static size_t find_spread(const struct rated_device *device, struct group group, struct spread_over *over)
 {
     size_t count = 0;
     double reach = 1;
     for (size_t i = 0; i < device->level_count; i++) {
-        const double inside = fmax(1, fmin(group.ranks, reach / group.stride));
+        const double inside = ranks_within(group, reach);
         reach *= (double)device->levels[i].size;
-        const double here = fmax(1, fmin(group.ranks, reach / group.stride));
+        const double here = ranks_within(group, reach);
         if (here > inside)
             over[count++] = (struct spread_over){ inside, here, &device->levels[i] };
     }
@@ -96,7 +108,7 @@ double dispatch_ns(const struct rated_device *device, double bytes, double chose
     const size_t levels = find_spread(device, group, over);
     for (size_t i = 0; i < levels; i++) {
         // How many of the groups that do not hold the token have one of its experts, for each of these.
-        const double groups = group.ranks / over[i].inside;
+        const double groups = group.ranks * fmax(1, group.rows) / over[i].inside;
         const double reached = groups * (1 - pow(1 - 1 / groups, chosen)) / chosen;
         const double lacking = bytes * reached * (over[i].here - over[i].inside) / over[i].here;
         slowest = fmax(slowest, level_ns(over[i].level, lacking));

@@ -19,10 +19,11 @@ double pass_ns(const struct rated_device *device, double bytes);
 
 enum collective { ALL_GATHER, REDUCE_SCATTER, ALL_REDUCE, ALL_TO_ALL };
 
-// Of `ranks` devices that stand `stride` apart, as numbered within the levels. `bytes`: of the gathered, or the
-// reduced, whole; of ALL_TO_ALL what each rank sends, its own share included.
+// Of `ranks` devices that stand `stride` apart, as numbered within the levels, in `rows` of them that stand `apart`; no
+// rows: one. `bytes`: of the gathered, or the reduced, whole; of ALL_TO_ALL what each rank sends, its own share included.
 struct group {
     double ranks, stride;
+    double rows, apart;
 };
 double collective_ns(const struct rated_device *device, enum collective what, double bytes, struct group group);
 

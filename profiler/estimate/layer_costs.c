@@ -76,7 +76,7 @@ static void add_linear(struct layer_maker *maker, double tokens, double in, doub
 
 static struct group tensor_group(const struct layer_maker *maker)
 {
-    return (struct group){ maker->tensor, 1 };
+    return (struct group){ .ranks = maker->tensor, .stride = 1 };
 }
 
 // In front of a part that is split over the tensor group: the forward gathers the sequence, the backward adds up and
@@ -351,7 +351,7 @@ static void add_context_ring(struct layer_maker *maker)
     const struct transformer *model = maker->model;
     const double size = (double)(model->head_size + model->value_size) / 2;
     const double bytes = 2 * maker->tokens * ranks * kv_heads_here(maker) * size * maker->number;
-    const struct group group = { ranks, maker->tensor };
+    const struct group group = { .ranks = ranks, .stride = maker->tensor };
     for (int i = ESTIMATE_F; i <= ESTIMATE_I; i++) {
         struct phase_estimate *phase = phase_of(maker, i);
         const double ring = collective_ns(maker->device, ALL_GATHER, (i == ESTIMATE_F ? 1 : 2) * bytes, group);
@@ -519,7 +519,7 @@ void make_mlp(struct layer_maker *maker)
 // Tokens on their way to their experts, or back.
 static void add_dispatch(struct layer_maker *maker, enum estimate_phase phase, double numbers)
 {
-    const struct group group = { (double)maker->request->expert, 1 };
+    const struct group group = { .ranks = (double)maker->request->expert, .stride = 1 };
     if (group.ranks > 1) {
         const double bytes = numbers * maker->number;
         phase_of(maker, phase)->communication_ns += maker->request->dispatch == DISPATCH_ONCE

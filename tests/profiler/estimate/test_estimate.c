@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "profiler/estimate/kernel_times.h"
 #include "tests/document.h"
 
 // GPT-3 of 175 billion parameters, as Korthikanti et al. have it.
@@ -323,6 +324,40 @@ static void refuses(const char *config, struct estimate_request request, const c
     assert_string_equal(error.text, sentence);
 }
 
+static double reduce_of(uint64_t context, uint64_t data, uint64_t apart, double *parameters)
+{
+    struct estimate_request request = estimate_usual();
+    request.tensor = 2;
+    request.context = context;
+    request.data = data;
+    request.apart = apart;
+    struct estimate *made = estimate(gpt3, request);
+    const double reduce = made->reduce_ns;
+    *parameters = 0;
+    for (int i = 0; i < LAYER_PARTS; i++)
+        *parameters += (double)made->counts[i] * (double)made->parts[i].parameters;
+    free(made);
+    return reduce;
+}
+
+// With the ranks of a pipeline between, devices that hold the same are in other nodes: 2 x 4 devices are a node, of 2 x
+// (4) x 4 there is one in each of four, and of 2 x 2 x (2) x 4 there are two.
+static void ranks_between_move_a_data_group_apart(void **state)
+{
+    (void)state;
+    struct rated_device device;
+    struct error error = { 0 };
+    double parameters;
+    assert_good(rated_device_load("a100-80", &device, &error), error);
+    const double beside = reduce_of(1, 4, 1, &parameters), apart = reduce_of(1, 4, 4, &parameters);
+    assert_true(beside == collective_ns(&device, ALL_REDUCE, 4 * parameters, (struct group){ 4, 2, 1, 1 }));
+    assert_true(apart == collective_ns(&device, ALL_REDUCE, 4 * parameters, (struct group){ 4, 8, 1, 1 }));
+    assert_true(apart > 2 * beside);
+    const double pairs = reduce_of(2, 4, 2, &parameters);
+    assert_true(pairs == collective_ns(&device, ALL_REDUCE, 4 * parameters, (struct group){ 2, 2, 4, 8 }));
+    assert_true(pairs < collective_ns(&device, ALL_REDUCE, 4 * parameters, (struct group){ 8, 8, 1, 1 }));
+}
+
 static void what_does_not_divide_is_refused(void **state)
 {
     (void)state;
@@ -337,6 +372,10 @@ static void what_does_not_divide_is_refused(void **state)
     refuses(gpt3, request, "an expert degree of 8 is for models with experts, and gpt2 has none");
     refuses(mixtral, request,
             "the expert degree of 8 does not divide the devices of a stage, tensor x context x data of them (1)");
+    request.apart = request.tensor = 2;
+    request.data = 4;
+    refuses(mixtral, request,
+            "the expert degree of 8 does not divide the devices of a stage of one pipeline, tensor x context of them (2)");
     request = estimate_usual();
     request.again = AGAIN_LATENT;
     refuses(gpt3, request, "latent is for attention that is, and that of gpt2 is not");
@@ -361,6 +400,7 @@ int main(void)
         cmocka_unit_test(what_is_shared_is_counted_once),
         cmocka_unit_test(the_page_shows_what_is_written),
         cmocka_unit_test(the_profile_is_one_that_others_read),
+        cmocka_unit_test(ranks_between_move_a_data_group_apart),
         cmocka_unit_test(what_does_not_divide_is_refused),
     };
     return cmocka_run_group_tests_name("estimate", tests, NULL, NULL);

@@ -1,5 +1,7 @@
 #include "profiler/estimate/kernel_times.h"
 
+#include <math.h>
+
 #include "tests/test.h"
 
 // Numbers that can be multiplied in the head: 10 multiprocessors that do a tile of depth 1000 in 32768 ns.
@@ -19,6 +21,11 @@ static const struct rated_product product = {
 static double product_of(double m, double n, double count)
 {
     return product_ns(&device, &product, &(struct product_size){ m, n, 1000, count, 0, 0 });
+}
+
+static struct group in_a_row(double ranks, double stride)
+{
+    return (struct group){ .ranks = ranks, .stride = stride };
 }
 
 static void products_go_by_waves_of_tiles(void **state)
@@ -44,16 +51,48 @@ static void collectives_take_as_long_as_the_slowest_level(void **state)
 {
     (void)state;
     const double bytes = 8000;
-    assert_true(collective_ns(&device, ALL_GATHER, bytes, (struct group){ 1, 1 }) == 0);
+    assert_true(collective_ns(&device, ALL_GATHER, bytes, in_a_row(1, 1)) == 0);
     // Each of 4 lacks 6000 bytes, at half a byte per ns, in 3 steps around the ring; up and down a tree it is twice 2.
-    assert_true(collective_ns(&device, ALL_GATHER, bytes, (struct group){ 4, 1 }) == 3 * 100 + 12000);
-    assert_true(collective_ns(&device, ALL_REDUCE, bytes, (struct group){ 4, 1 }) == 2 * (2 * 100 + 12000));
+    assert_true(collective_ns(&device, ALL_GATHER, bytes, in_a_row(4, 1)) == 3 * 100 + 12000);
+    assert_true(collective_ns(&device, ALL_REDUCE, bytes, in_a_row(4, 1)) == 2 * (2 * 100 + 12000));
     // Two groups of 4: each lacks the other's 4000, a quarter of it over each device's own link, a tenth as fast.
-    assert_true(collective_ns(&device, ALL_GATHER, bytes, (struct group){ 8, 1 }) == 300 + 1000 + 12000);
+    assert_true(collective_ns(&device, ALL_GATHER, bytes, in_a_row(8, 1)) == 300 + 1000 + 12000);
     // Two that are 4 apart have one link each.
-    assert_true(collective_ns(&device, ALL_GATHER, bytes, (struct group){ 2, 4 }) == 1000 + 40000);
+    assert_true(collective_ns(&device, ALL_GATHER, bytes, in_a_row(2, 4)) == 1000 + 40000);
     // Of what each of 8 sends, half leaves the group, by its own link.
-    assert_true(collective_ns(&device, ALL_TO_ALL, bytes, (struct group){ 8, 1 }) == 200 + 1000 + 40000);
+    assert_true(collective_ns(&device, ALL_TO_ALL, bytes, in_a_row(8, 1)) == 200 + 1000 + 40000);
+}
+
+// Every device of the group by its number, and how many of them are in the first group of so many.
+static double counted(struct group group, double reach)
+{
+    double found = 0;
+    for (double row = 0; row < fmax(1, group.rows); row++)
+        for (double i = 0; i < group.ranks; i++)
+            found += row * group.apart + i * group.stride < reach;
+    return found;
+}
+
+// What every group of a level lacks goes over the links of those within it, in rows as in one.
+static void a_group_may_be_of_rows_that_stand_apart(void **state)
+{
+    (void)state;
+    const double bytes = 8000;
+    for (int ranks = 1; ranks <= 4; ranks *= 2)
+        for (int rows = 1; rows <= 8; rows *= 2)
+            for (int apart = ranks; apart * rows <= 32; apart *= 2) {
+                const struct group group = { ranks, 1, rows, apart };
+                const double inside = counted(group, 4), all = ranks * rows;
+                const double near = bytes * (inside - 1) / inside * 2;
+                const double far = bytes * (all - inside) / all / inside * 10;
+                const double steps = (inside > 1 ? 100 * (inside - 1) : 0) + (all > inside ? 1000 * (all / inside - 1) : 0);
+                assert_true(fabs(collective_ns(&device, ALL_GATHER, bytes, group) - steps - fmax(near, far)) < 1e-6);
+            }
+    // Rows without a gap are one.
+    assert_true(collective_ns(&device, ALL_REDUCE, bytes, (struct group){ 2, 1, 4, 2 })
+                == collective_ns(&device, ALL_REDUCE, bytes, in_a_row(8, 1)));
+    assert_true(dispatch_ns(&device, bytes, 2, (struct group){ 2, 1, 4, 2 })
+                == dispatch_ns(&device, bytes, 2, in_a_row(8, 1)));
 }
 
 static void a_token_is_sent_to_a_group_once(void **state)
@@ -62,9 +101,9 @@ static void a_token_is_sent_to_a_group_once(void **state)
     // Two experts of each token in two groups of 4: three times out of four both groups have some, so that of what
     // leaves the group a quarter is spared. Within the group of 4 all that is spread over 8 ranks goes apart.
     const double groups = 2 * (1 - 0.25) / 2;
-    assert_true(dispatch_ns(&device, 8000, 2, (struct group){ 8, 1 }) == 200 + 1000 + groups * 4000 * 10);
-    assert_true(dispatch_ns(&device, 8000, 1, (struct group){ 8, 1 })
-                == collective_ns(&device, ALL_TO_ALL, 8000, (struct group){ 8, 1 }));
+    assert_true(dispatch_ns(&device, 8000, 2, in_a_row(8, 1)) == 200 + 1000 + groups * 4000 * 10);
+    assert_true(dispatch_ns(&device, 8000, 1, in_a_row(8, 1))
+                == collective_ns(&device, ALL_TO_ALL, 8000, in_a_row(8, 1)));
 }
 
 int main(void)
@@ -73,6 +112,7 @@ int main(void)
         cmocka_unit_test(products_go_by_waves_of_tiles),
         cmocka_unit_test(thin_products_go_by_their_bytes),
         cmocka_unit_test(collectives_take_as_long_as_the_slowest_level),
+        cmocka_unit_test(a_group_may_be_of_rows_that_stand_apart),
         cmocka_unit_test(a_token_is_sent_to_a_group_once),
     };
     return cmocka_run_group_tests_name("kernel_times", tests, NULL, NULL);
