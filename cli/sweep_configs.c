@@ -15,7 +15,7 @@
 enum {
     KEY_CONFIG = KEY_OWN,
     KEY_ON_DEVICE, KEY_COUNT, KEY_WITHOUT, KEY_PRICE, KEY_WATTS, KEY_GLOBAL_BATCH,
-    KEY_TENSOR, KEY_CONTEXT, KEY_EXPERT, KEY_MICRO_BATCH, KEY_SHARD, KEY_SCHEDULES, KEY_OPTIMIZER,
+    KEY_TENSOR, KEY_CONTEXT, KEY_EXPERT, KEY_MICRO_BATCH, KEY_PLACEMENT, KEY_SHARD, KEY_SCHEDULES, KEY_OPTIMIZER,
     KEY_BUDGET, KEY_DEADLINE, KEY_JOBS, KEY_CSV, KEY_PLAN, KEY_PROFILE, KEY_SVG, KEY_MEGATRON, KEY_TORCHTITAN,
 };
 
@@ -32,8 +32,9 @@ struct given {
     char *names;  // of --schedules, taken apart
     const char *schedules[CONFIG_MOST_SCHEDULES];
     size_t schedule_count;
+    enum config_placement placement;
     enum estimate_shard shard;
-    bool has_shard, csv;
+    bool has_placement, has_shard, csv;
     enum optimizer_kind optimizer;
     struct estimate_request how;
     struct shared_options shared;
@@ -47,12 +48,13 @@ static const struct argp_option options[] = {
     { "price", KEY_PRICE, "X", 0, "Of a device for an hour: what tokens cost", 0 },
     { "watts", KEY_WATTS, "W", 0, "That a device takes: what tokens take in kWh", 0 },
     { "global-batch", KEY_GLOBAL_BATCH, "N", 0, "Sequences per iteration", 0 },
-    { "tensor", KEY_TENSOR, "LIST", 0, "Devices that share each layer's matrices (1,2,.. in a node)", 0 },
+    { "tensor", KEY_TENSOR, "LIST", 0, "Devices that share each layer's matrices (1,2,.. heads)", 0 },
     { "context", KEY_CONTEXT, "LIST", 0, "Devices that share each sequence (1,2,.. of 4096 tokens)", 0 },
     { "expert", KEY_EXPERT, "LIST", 0, "Devices that share the experts (1,2,.. up to one for each)", 0 },
     { "ranks", KEY_RANKS, "LIST", 0, "Ranks of a pipeline (all that divide the devices)", 0 },
     { "chunks", KEY_CHUNKS, "LIST", 0, "Stages per rank, interleaved (2,4,8)", 0 },
     { "micro-batch", KEY_MICRO_BATCH, "LIST", 0, "Sequences in a micro-batch (1,2,4,8,16)", 0 },
+    { "placement", KEY_PLACEMENT, "ORDER", 0, "tp-cp-ep-dp-pp, tp-cp-ep-pp-dp (both)", 0 },
     { "shard", KEY_SHARD, "WHAT", 0, "What data parallel holds once (all: none, optimizer, weights)", 0 },
     { "schedules", KEY_SCHEDULES, "LIST", 0, "1f1b,interleaved,zb-h1,zb-v", 0 },
     { "optimizer", KEY_OPTIMIZER, "NAME", 0, "adamw-master (the usual), adam8bit, ...", 0 },
@@ -152,6 +154,10 @@ static error_t take(int key, char *argument, struct argp_state *state)
     case KEY_GLOBAL_BATCH:
         given->global_batch = option_count(argument, "--global-batch", 1, JSON_MAX, state);
         return 0;
+    case KEY_PLACEMENT:
+        given->placement = option_name(argument, "--placement", config_placement_names, state);
+        given->has_placement = true;
+        return 0;
     case KEY_SHARD:
         given->shard = option_name(argument, "--shard", estimate_shard_words, state);
         given->has_shard = true;
@@ -206,7 +212,9 @@ static int export_best(const struct config_sweep *sweep, const struct profile *p
                        const char *path)
 {
     const struct config_row *best = sweep->best;
+    const bool has_order = best->ranks > 1 && best->data > 1, has_experts = sweep->request.model->experts > 0;
     const struct export_degrees degrees = {
+        .pipeline_inside = has_order && best->placement == PLACEMENT_PIPELINE_INSIDE, .has_experts = has_experts,
         .tensor = best->tensor, .context = best->context, .expert = best->expert, .data = best->data,
         .shares_optimizer = best->shard == ESTIMATE_SHARD_OPTIMIZER || best->shard == ESTIMATE_SHARD_GRADIENTS,
         .shares_weights = best->shard == ESTIMATE_SHARD_WEIGHTS, .sequence = sweep->request.how.sequence,
@@ -283,6 +291,7 @@ static int print(const struct given *given, const struct config_sweep *sweep)
 static struct config_request request_of(const struct given *given)
 {
     static const char *const exported[] = { "1f1b", "interleaved", "zb-v" };  // Megatron-Core has the first two
+    static const enum config_placement titan[] = { PLACEMENT_DATA_INSIDE };  // it has the pipeline outermost
     struct config_request request = {
         .how = given->how,
         .devices = (uint32_t)given->devices,
@@ -296,6 +305,7 @@ static struct config_request request_of(const struct given *given)
         .ranks = list(&given->ranks),
         .chunks = list(&given->chunks),
         .micro_batches = list(&given->micro_batch),
+        .placements = { &given->placement, given->has_placement ? 1 : 0 },
         .shards = { &given->shard, given->has_shard ? 1 : 0 },
         .schedules = given->schedules,
         .schedule_count = given->schedule_count,
@@ -307,6 +317,10 @@ static struct config_request request_of(const struct given *given)
         .interrupted = command_interrupted(),
         .progress = show,
     };
+    if (given->torchtitan && !given->has_placement) {
+        request.placements.at = titan;
+        request.placements.count = 1;
+    }
     if (!given->schedule_count && (given->megatron || given->torchtitan)) {
         request.schedules = exported;
         request.schedule_count = given->megatron ? 2 : 3;

@@ -28,6 +28,8 @@
 struct export_degrees {
     uint32_t tensor, context, expert, data;
     bool shares_optimizer, shares_weights;  // data parallel devices hold once
+    bool has_experts;      // whole ones on each device, however many tensor parallel ones there are
+    bool pipeline_inside;  // devices are numbered along a pipeline before the next one's
     uint64_t sequence;
 };
 

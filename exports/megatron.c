@@ -95,6 +95,10 @@ static void write_degrees(struct export *export)
     text_add(export->text, "    --context-parallel-size %u\n", degrees->context);
     if (degrees->expert > 1)
         text_add(export->text, "    --expert-model-parallel-size %u\n", degrees->expert);
+    if (degrees->has_experts && degrees->tensor > 1)
+        text_add(export->text, "    --expert-tensor-parallel-size 1\n");
+    if (degrees->pipeline_inside)
+        text_add(export->text, "    --use-tp-pp-dp-mapping\n");
     text_add(export->text, "    --seq-length %llu\n", (unsigned long long)degrees->sequence);
     if (degrees->shares_optimizer)
         text_add(export->text, "    --use-distributed-optimizer\n    --overlap-grad-reduce\n"

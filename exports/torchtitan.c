@@ -161,6 +161,9 @@ static bool write(struct export *export, struct error *error)
     if (export->degrees && export->degrees->shares_optimizer)
         export_say(export, "torchtitan shares weights and gradients with the optimizer's states: it takes less memory"
                            " than is planned.");
+    if (export->degrees && export->degrees->pipeline_inside)
+        export_say(export, "torchtitan numbers devices with the pipeline outermost: its processes have to be started in an"
+                           " order in which those of a pipeline are side by side.");
     export_heading(export, "#");
     text_add(export->text, "config.parallelism.pipeline_parallel_degree = %u\n", export->ranks);
     if (export->pipelines > 1)

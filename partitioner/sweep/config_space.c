@@ -6,7 +6,7 @@
 
 #include "common/array.h"
 #include "common/number.h"
-#include "partitioner/sweep/config_sweep.h"
+#include "partitioner/sweep/config_bound.h"
 #include "schedules/generators/generate.h"
 
 enum { MOST_ROWS = 2000000, MOST_MICRO_BATCHES = 1 << 14, MOST_CHOICES = 64, LEAST_TOKENS = 4096 };
@@ -17,11 +17,9 @@ struct space {
     size_t capacity;
     const struct generator *schedules[MOST_CHOICES];
     size_t schedule_count;
-    uint64_t memory_bytes;
     struct estimate *estimate;  // of the degrees at hand
-    double *units;              // F + B of what cannot be cut, in order: embedding, blocks, head
-    double *forwards;           // F of them
-    size_t unit_count;
+    struct config_costs costs;  // by it, or by the one of the other placement
+    double reduce_ns;
     struct error *error;
 };
 
@@ -48,89 +46,24 @@ static struct choices or_powers(struct sweep_list given, uint64_t most)
     return made;
 }
 
-// --- bounds ---------------------------------------------------------------------------------------------------
+// --- promises -------------------------------------------------------------------------------------------------
 
-// Whether so many ranks can share the units out so that the s-th, which begins behind the first passes of those in
-// front, `hop` each, is through with m passes by `end`. The more the first ones take the better: a unit costs a later
-// rank m times what it costs those behind it to wait for it.
-static bool can_end_by(const struct space *space, uint32_t ranks, double m, const double *waited, double hop,
-                       double end)
+static double speed_of_all(const struct space *space, const struct config_row *row)
 {
-    double before = 0;
-    size_t next = 0;
-    for (uint32_t s = 0; s < ranks && next < space->unit_count; s++) {
-        const double room = (end - before) / m;
-        double own = 0, passes = 0;
-        while (next < space->unit_count && own + space->units[next] <= room) {
-            own += space->units[next];
-            passes += waited[next++];
-        }
-        before += passes + hop;
-    }
-    return next == space->unit_count;
-}
-
-static double least_end(const struct space *space, uint32_t ranks, double m, const double *waited, double hop)
-{
-    double low = 0, high = 0;
-    for (size_t i = 0; i < space->unit_count; i++)
-        high += space->units[i];
-    low = high * m / ranks;
-    high = high * (m + 1) + hop * ranks;
-    for (int i = 0; i < 30 && high - low > 1e-6 * high; i++) {
-        const double middle = (low + high) / 2;
-        if (can_end_by(space, ranks, m, waited, hop, middle))
-            high = middle;
-        else
-            low = middle;
-    }
-    return low;
-}
-
-static double sum_of(const double *numbers, size_t count)
-{
-    double sum = 0;
-    for (size_t i = 0; i < count; i++)
-        sum += numbers[i];
-    return sum;
-}
-
-static bool is_fused(const char *schedule)
-{
-    return strcmp(schedule, "1f1b") == 0 || strcmp(schedule, "gpipe") == 0;
-}
-
-static double message_ns(const struct space *space, const struct config_row *row)
-{
-    const struct rated_level *level = config_pipeline_level(space->request, row);
-    const double rate = (double)level->bytes_per_second * (double)level->permille / 1000;
-    const enum layer_part part = PART_ATTENTION;
-    return (double)level->latency_ns + (double)space->estimate->parts[part].output_bytes / rate * 1e9;
-}
-
-// No order of the schedule ends sooner: by the work of a rank, and by what must have passed before it can begin. With
-// several stages on a rank, or two copies of the weights, by the work of ranks in the mean.
-static double least_ns(const struct space *space, const struct config_row *row)
-{
-    const double m = row->micro_batches, work = sum_of(space->units, space->unit_count);
-    if (row->ranks == 1 || row->chunks > 1)
-        return work * m / row->ranks;
-    const double hop = message_ns(space, row);
-    if (is_fused(row->schedule))
-        return least_end(space, row->ranks, m, space->units, 2 * hop);
-    if (strcmp(row->schedule, "zb-h1") == 0 || strcmp(row->schedule, "zb-h2") == 0)
-        return least_end(space, row->ranks, m, space->forwards, hop);
-    return work * m / row->ranks;
+    double speed = 0;
+    for (uint32_t s = 0; s < row->ranks; s++)
+        speed += config_speed(space->request, row, s);
+    return speed;
 }
 
 // What the schedule's formula promises of even stages.
 static double promised_ns(const struct space *space, const struct config_row *row)
 {
-    const double m = row->micro_batches, p = row->ranks, stage = sum_of(space->units, space->unit_count) / p;
-    const double forward = sum_of(space->forwards, space->unit_count) / p;
+    const double m = row->micro_batches, p = row->ranks, all = speed_of_all(space, row);
+    const double stage = space->costs.work_ns / all, forward = space->costs.work_forward_ns / all;
     if (row->ranks == 1)
         return m * stage;
-    if (is_fused(row->schedule))
+    if (strcmp(row->schedule, "1f1b") == 0 || strcmp(row->schedule, "gpipe") == 0)
         return (m + p - 1) * stage;
     if (strncmp(row->schedule, "zb-", 3) == 0)
         return m * stage + (row->chunks > 1 ? forward : (p - 1) * forward);
@@ -143,8 +76,8 @@ static double promised_ns(const struct space *space, const struct config_row *ro
 static double between_ns(const struct space *space, const struct config_row *row)
 {
     const struct estimate *estimate = space->estimate;
-    const double stage = sum_of(space->units, space->unit_count) / row->ranks;
-    const double reduce = estimate->reduce_ns / row->ranks;
+    const double stage = space->costs.work_ns / row->ranks;
+    const double reduce = space->reduce_ns / row->ranks;
     return fmax(0.1 * reduce, reduce - stage) + estimate->update_ns / row->ranks;
 }
 
@@ -158,11 +91,14 @@ static bool add_row(struct space *space, const struct config_row *made)
         return error_no_memory(space->error, "a sweep");
     struct config_row *row = &sweep->rows[sweep->count++];
     *row = *made;
-    const double between = between_ns(space, row), least = least_ns(space, row);
-    row->work_ns = sum_of(space->units, space->unit_count) * row->micro_batches / row->ranks;
-    row->between_ns = (uint64_t)between;
-    row->bound_ns = row->between_ns + (uint64_t)(least * (1 - 1e-6));
-    row->expected_ns = row->between_ns + (uint64_t)fmax(least, promised_ns(space, row));
+    const double least = config_least_ns(&space->costs, space->request, row);
+    row->work_ns = space->costs.work_ns * row->micro_batches / speed_of_all(space, row);
+    row->between_ns = (uint64_t)between_ns(space, row);
+    if (isinf(least))
+        row->outcome = CONFIG_DOES_NOT_FIT;
+    else
+        row->bound_ns = row->between_ns + (uint64_t)(least * (1 - 1e-6));
+    row->expected_ns = row->between_ns + (uint64_t)fmax(isinf(least) ? 0 : least, promised_ns(space, row));
     return true;
 }
 
@@ -220,46 +156,6 @@ static bool add_schedules(struct space *space, struct config_row row)
 
 // --- each way to share out ----------------------------------------------------------------------------------
 
-static void fill_units(struct space *space)
-{
-    const struct estimate *estimate = space->estimate;
-    double f[LAYER_PARTS], all[LAYER_PARTS];
-    for (int i = 0; i < LAYER_PARTS; i++) {
-        const struct phase_estimate *phases = estimate->parts[i].phases;
-        f[i] = phase_estimate_ns(&phases[ESTIMATE_F]);
-        all[i] = f[i] + phase_estimate_ns(&phases[ESTIMATE_I]) + phase_estimate_ns(&phases[ESTIMATE_W]);
-    }
-    size_t count = 0;
-    space->units[count] = all[PART_EMBEDDING];
-    space->forwards[count++] = f[PART_EMBEDDING];
-    for (uint64_t i = 0; i < space->request->model->layers; i++) {
-        const enum layer_part rest = transformer_has_experts(space->request->model, i) ? PART_EXPERTS : PART_MLP;
-        space->units[count] = all[PART_ATTENTION] + all[rest];
-        space->forwards[count++] = f[PART_ATTENTION] + f[rest];
-    }
-    space->units[count] = all[PART_HEAD];
-    space->forwards[count] = f[PART_HEAD];
-}
-
-// Weights, gradients and states of all layers, which the ranks share: whether they have room for them at all.
-static bool may_fit(const struct space *space, uint32_t ranks)
-{
-    struct profile_layer layers[LAYER_PARTS] = { 0 };
-    struct profile mini = { .dtype = (char *)space->estimate->request.dtype,
-                            .layers = layers,
-                            .layer_count = LAYER_PARTS };
-    const struct holding *holding = &space->request->holding;
-    uint64_t bytes = 0;
-    for (int i = 0; i < LAYER_PARTS; i++) {
-        estimate_numbers(space->estimate, (enum layer_part)i, &layers[i]);
-        const uint64_t weights = round_to_256(layers[i].parameter_bytes);
-        const uint64_t each = add_clamped(add_clamped(weights, holding_gradient_bytes(holding, weights)),
-                                          holding_state_bytes(holding, &mini, (uint32_t)i));
-        bytes = add_clamped(bytes, multiply_clamped(space->estimate->counts[i], each));
-    }
-    return bytes / ranks <= space->memory_bytes;
-}
-
 bool config_estimate(const struct config_request *request, const struct config_row *row, struct estimate *estimate,
                      struct error *error)
 {
@@ -268,6 +164,7 @@ bool config_estimate(const struct config_request *request, const struct config_r
     how.context = row->context;
     how.expert = row->expert;
     how.data = row->data;
+    how.apart = row->placement == PLACEMENT_PIPELINE_INSIDE ? row->ranks : 1;
     how.micro_batch = row->micro_batch;
     how.shard = row->shard;
     how.sequence_parallel |= row->tensor > 1;
@@ -291,6 +188,80 @@ static bool is_of_use(const struct space *space, const struct config_row *row)
     return row->shard != ESTIMATE_SHARD_WEIGHTS || row->ranks == 1 || space->request->shards.count > 0;
 }
 
+// A placement, and what it makes different.
+struct way {
+    enum config_placement placement;
+    struct config_hops hops;
+    struct config_costs costs;
+    double reduce_ns;
+};
+
+// With one pipeline, or pipelines of one rank, there is one order. With experts Megatron has pipelines inside where those
+// that share them are those of a stage.
+static bool can_stand(const struct space *space, const struct config_row *row, enum config_placement placement)
+{
+    if (placement == PLACEMENT_DATA_INSIDE)
+        return true;
+    return row->ranks > 1 && row->data > 1
+           && (!space->request->model->experts || row->expert == row->tensor * row->context);
+}
+
+// In time, in no message and no layer: whatever plan there is, it is no slower.
+static bool is_no_slower(const struct space *space, const struct way *a, const struct way *b, uint32_t ranks)
+{
+    return a->reduce_ns <= b->reduce_ns && a->costs.work_ns <= b->costs.work_ns
+           && config_hops_no_slower(space->request, &a->hops, &b->hops, ranks);
+}
+
+// Of both placements the one that is no slower in anything, or both. Where they cannot be, 0 and why.
+static size_t find_ways(struct space *space, struct config_row *row, struct way ways[PLACEMENTS], struct error *why)
+{
+    static const enum config_placement both[] = { PLACEMENT_DATA_INSIDE, PLACEMENT_PIPELINE_INSIDE };
+    const struct config_placements given = space->request->placements;
+    const struct config_placements asked = given.count ? given : (struct config_placements){ both, PLACEMENTS };
+    size_t count = 0;
+    for (size_t i = 0; i < asked.count; i++) {
+        row->placement = asked.at[i];
+        if (row->ranks == 1 || row->data == 1)
+            row->placement = PLACEMENT_DATA_INSIDE;  // which is the other one as well
+        if ((count > 0 && ways[0].placement == row->placement) || !can_stand(space, row, row->placement))
+            continue;
+        if (!estimate_row(space, row, why))
+            return 0;
+        ways[count++] = (struct way){ row->placement, config_hops(space->request, row),
+                                      config_costs(space->request, space->sweep->memory_bytes, space->estimate),
+                                      space->estimate->reduce_ns };
+    }
+    if (count == 2 && is_no_slower(space, &ways[0], &ways[1], row->ranks))
+        return 1;
+    if (count == 2 && is_no_slower(space, &ways[1], &ways[0], row->ranks)) {
+        ways[0] = ways[1];
+        return 1;
+    }
+    return count;
+}
+
+static bool add_ways(struct space *space, struct config_row row)
+{
+    struct way ways[PLACEMENTS];
+    struct error why = { 0 };
+    const size_t count = find_ways(space, &row, ways, &why);
+    if (count == 0) {
+        config_meet(space->sweep, CONFIG_MODEL_IS_UNEVEN, "%s",
+                    why.text[0] ? why.text : "pipelines stand inside only where tensor x context devices share the experts");
+        space->sweep->refused_degrees++;
+    }
+    for (size_t i = 0; i < count; i++) {
+        row.placement = ways[i].placement;
+        space->costs = ways[i].costs;
+        space->reduce_ns = ways[i].reduce_ns;
+        row.outcome = config_costs_may_fit(&space->costs, row.ranks) ? CONFIG_NOT_TRIED : CONFIG_DOES_NOT_FIT;
+        if (!add_schedules(space, row))
+            return false;
+    }
+    return true;
+}
+
 static bool add_shards(struct space *space, struct config_row row)
 {
     static const enum estimate_shard usual[] = {
@@ -301,18 +272,8 @@ static bool add_shards(struct space *space, struct config_row row)
     const struct config_shards given = space->request->shards;
     const struct config_shards shards = given.count ? given : (struct config_shards){ usual, 3 };
     for (size_t i = 0; i < shards.count; i++) {
-        struct error why = { 0 };
         row.shard = shards.at[i];
-        if (!is_of_use(space, &row))
-            continue;
-        if (!estimate_row(space, &row, &why)) {
-            config_meet(space->sweep, CONFIG_MODEL_IS_UNEVEN, "%s", why.text);
-            space->sweep->refused_degrees++;
-            continue;
-        }
-        fill_units(space);
-        row.outcome = may_fit(space, row.ranks) ? CONFIG_NOT_TRIED : CONFIG_DOES_NOT_FIT;
-        if (!add_schedules(space, row))
+        if (is_of_use(space, &row) && !add_ways(space, row))
             return false;
     }
     return true;
@@ -374,7 +335,7 @@ static uint64_t most_context(const struct space *space)
 static bool add_degrees(struct space *space)
 {
     const struct config_request *request = space->request;
-    const struct choices tensor = or_powers(request->tensor, request->device->levels[0].size);
+    const struct choices tensor = or_powers(request->tensor, request->model->heads);
     const struct choices context = or_powers(request->context, most_context(space));
     const struct choices expert = or_powers(request->expert, request->model->experts ? request->model->experts : 1);
     for (size_t t = 0; t < tensor.count; t++)
@@ -423,20 +384,10 @@ static bool find_schedules(struct space *space)
 
 bool config_list(struct config_sweep *sweep, struct error *error)
 {
-    const size_t units = sweep->request.model->layers + 2;
-    struct space space = { .sweep = sweep,
-                           .request = &sweep->request,
-                           .unit_count = units,
-                           .error = error,
-                           .memory_bytes = sweep->memory_bytes };
+    struct space space = { .sweep = sweep, .request = &sweep->request, .error = error };
     space.estimate = malloc(sizeof *space.estimate);
-    space.units = calloc(units, sizeof space.units[0]);
-    space.forwards = calloc(units, sizeof space.forwards[0]);
-    bool good = space.estimate && space.units && space.forwards;
-    good =
-        good ? find_schedules(&space) && count_flops(&space) && add_degrees(&space) : error_no_memory(error, "a sweep");
-    free(space.forwards);
-    free(space.units);
+    const bool good = space.estimate ? find_schedules(&space) && count_flops(&space) && add_degrees(&space)
+                                     : error_no_memory(error, "a sweep");
     free(space.estimate);
     return good;
 }

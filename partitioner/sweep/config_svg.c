@@ -29,11 +29,11 @@ static void draw_dot(const struct front_axes *axes, const struct config_row *row
              row->is_on_front ? "4.8" : "3", row->is_on_front ? "#922a74" : "#fff",
              front_axes_x(axes, (double)row->peak_bytes), front_axes_y(axes, (double)row->iteration_ns));
     text_add(text,
-             "<title>tensor %u, context %u, expert %u, pipeline %u, data %u, shared: %s; %u x %u by %s, %u: %s in %s"
-             "</title></circle>\n",
-             row->tensor, row->context, row->expert, row->ranks, row->data, estimate_shard_words[row->shard],
-             row->micro_batches, row->micro_batch, row->schedule, row->chunks, time_format(row->iteration_ns, time),
-             bytes_format(row->peak_bytes, peak));
+             "<title>tensor %u, context %u, expert %u, pipeline %u, data %u, as %s, shared: %s; %u x %u by %s, %u: %s in"
+             " %s</title></circle>\n",
+             row->tensor, row->context, row->expert, row->ranks, row->data, config_placement_names[row->placement],
+             estimate_shard_words[row->shard], row->micro_batches, row->micro_batch, row->schedule, row->chunks,
+             time_format(row->iteration_ns, time), bytes_format(row->peak_bytes, peak));
 }
 
 static int by_time(const void *a, const void *b)

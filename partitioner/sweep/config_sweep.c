@@ -10,7 +10,6 @@
 #include "common/clock.h"
 #include "common/number.h"
 #include "partitioner/plan_search.h"
-#include "profiler/cluster.h"
 
 const char *const config_outcome_names[] = {
     "not tried", "planned", "not quicker", "bounded", "does not fit", "refused", NULL,
@@ -18,19 +17,6 @@ const char *const config_outcome_names[] = {
 
 // Rows that are planned with the same best in mind, so that what comes out does not depend on the number of threads.
 enum { ROUND = 16 };
-
-const struct rated_level *config_pipeline_level(const struct config_request *request, const struct config_row *row)
-{
-    const uint64_t apart = (uint64_t)row->tensor * row->context * row->data;
-    const struct rated_device *device = request->device;
-    uint64_t within = 1;
-    for (size_t i = 0; i + 1 < device->level_count; i++) {
-        within *= device->levels[i].size;
-        if (apart * row->ranks <= within)
-            return &device->levels[i];
-    }
-    return &device->levels[device->level_count - 1];
-}
 
 // --- a row ------------------------------------------------------------------------------------------------------
 
@@ -43,14 +29,6 @@ struct profile *config_profile(const struct config_request *request, const struc
         estimate && config_estimate(request, row, estimate, error) ? estimate_profile(estimate, error) : NULL;
     free(estimate);
     return profile;
-}
-
-static struct cluster *config_cluster(const struct config_sweep *sweep, const struct config_row *row,
-                                      struct error *error)
-{
-    const struct rated_level *level = config_pipeline_level(&sweep->request, row);
-    const uint64_t rate = (uint64_t)((double)level->bytes_per_second * (double)level->permille / 1000);
-    return cluster_uniform(row->ranks, sweep->memory_bytes, level->latency_ns, rate, error);
 }
 
 static void raise_bound(struct config_row *row, uint64_t least_ns)
@@ -115,7 +93,7 @@ static bool plan_row(const struct config_sweep *sweep, struct config_row *row, s
 {
     const struct config_request *request = &sweep->request;
     struct profile *profile = config_profile(request, row, error);
-    struct cluster *cluster = profile ? config_cluster(sweep, row, error) : NULL;
+    struct cluster *cluster = profile ? config_cluster(request, row, sweep->memory_bytes, error) : NULL;
     if (!cluster) {
         profile_free(profile);
         return false;
@@ -215,8 +193,10 @@ static int by_promise(const void *a, const void *b)
         return x->expected_ns < y->expected_ns ? -1 : 1;
     if (x->bound_ns != y->bound_ns)
         return x->bound_ns < y->bound_ns ? -1 : 1;
-    const uint32_t left[] = { x->tensor, x->context, x->expert, x->ranks, x->micro_batch, x->shard, x->chunks };
-    const uint32_t right[] = { y->tensor, y->context, y->expert, y->ranks, y->micro_batch, y->shard, y->chunks };
+    const uint32_t left[] = { x->tensor,      x->context,   x->expert, x->ranks,
+                              x->micro_batch, x->placement, x->shard,  x->chunks };
+    const uint32_t right[] = { y->tensor,      y->context,   y->expert, y->ranks,
+                               y->micro_batch, y->placement, y->shard,  y->chunks };
     for (size_t i = 0; i < sizeof left / sizeof left[0]; i++)
         if (left[i] != right[i])
             return left[i] < right[i] ? -1 : 1;
@@ -227,7 +207,7 @@ static void take_row(struct config_sweep *sweep, struct round *round, struct con
 {
     if (row->outcome == CONFIG_DOES_NOT_FIT) {
         row->lower_bound_ns = row->bound_ns;
-        snprintf(row->reason, sizeof row->reason, "weights, gradients and states alone are too much");
+        snprintf(row->reason, sizeof row->reason, "what it has to hold is too much, whatever runs again");
     } else if (sweep->best && row->bound_ns >= sweep->best->iteration_ns) {
         row->outcome = CONFIG_BOUNDED;
         row->lower_bound_ns = row->bound_ns;

@@ -1,9 +1,9 @@
 // From a model's configuration and a number of devices to a plan: every way to share the model out, estimated
 // (profiler/estimate), bounded, and planned where the bound leaves hope.
 //
-//     tensor x context x expert x pipeline x data x shard x micro-batch x schedule x chunks
+//     tensor x context x expert x pipeline x data x placement x shard x micro-batch x schedule x chunks
 //        |
-//        v        config_space: estimate_model(), and what no plan of it can beat
+//        v        config_space: estimate_model(), and what no plan of it can beat (config_bound)
 //     rows, in the order of what their schedules' formulas promise
 //        |
 //        v        config_sweep: in rounds, planned by plan_search() on several threads, below the best of earlier
@@ -11,15 +11,21 @@
 //     the best, its gap over all of the space, and why others lost
 //
 // A plan is of one pipeline; `data` of them train side by side. What lies between their iterations, gradients and the
-// update, is the estimate's. Devices are numbered as Megatron numbers them, tensor innermost, pipeline outermost.
+// update, is the estimate's. Where devices stand, and so what crosses which level, is config_place's.
 #ifndef PARTITIONER_SWEEP_CONFIG_SWEEP_H
 #define PARTITIONER_SWEEP_CONFIG_SWEEP_H
 
+#include "partitioner/sweep/config_place.h"
 #include "partitioner/sweep/sweep.h"
 #include "profiler/estimate/estimate.h"
 
 struct config_shards {
     const enum estimate_shard *at;
+    size_t count;
+};
+
+struct config_placements {
+    const enum config_placement *at;
     size_t count;
 };
 
@@ -32,10 +38,11 @@ struct config_request {
     uint64_t global_batch;        // sequences
     double price;                 // of a device for an hour, in whatever money; 0: it is not asked for
     double watts;                 // that a device takes; 0 likewise
-    // What may be chosen. No list: of tensor the powers of two within the innermost level, of context those that leave
-    // 4096 tokens, of expert those that divide the experts, of ranks all that divide the devices, of micro-batches
-    // 1 to 16, of chunks 2, 4, 8 where a schedule takes several.
+    // What may be chosen. No list: of tensor the powers of two up to the heads, of context those that leave 4096 tokens,
+    // of expert those that divide the experts, of ranks all that divide the devices, of micro-batches 1 to 16, of chunks
+    // 2, 4, 8 where a schedule takes several.
     struct sweep_list tensor, context, expert, ranks, chunks, micro_batches;
+    struct config_placements placements;  // both, but only one of those where it is no slower in anything
     struct config_shards shards;    // none, optimizer, and weights where there is one rank
     const char *const *schedules;   // none: 1f1b, interleaved, zb-h1, zb-v
     size_t schedule_count;
@@ -69,6 +76,7 @@ extern const char *const config_outcome_names[];  // "not tried", "planned", ..,
 
 struct config_row {
     uint32_t tensor, context, expert, data, micro_batch;
+    enum config_placement placement;
     enum estimate_shard shard;
     char schedule[32];
     uint32_t ranks, chunks, micro_batches;
@@ -153,8 +161,5 @@ bool config_list(struct config_sweep *sweep, struct error *error);
 // What the layers of a row cost: with sequence parallelism where there is tensor parallelism, and in whole blocks.
 bool config_estimate(const struct config_request *request, const struct config_row *row, struct estimate *estimate,
                      struct error *error);
-
-// The level over which neighbours in the pipeline talk.
-const struct rated_level *config_pipeline_level(const struct config_request *request, const struct config_row *row);
 
 #endif

@@ -7,14 +7,14 @@
 #include "common/shown.h"
 #include "partitioner/sweep/config_sweep.h"
 
-enum { MOST_SHOWN = 12, CONFIGS_VERSION = 1 };
+enum { MOST_SHOWN = 12, CONFIGS_VERSION = 2 };
 
 // --- for people ---------------------------------------------------------------
 
 static bool are_shared_out_alike(const struct config_row *a, const struct config_row *b)
 {
     return a->tensor == b->tensor && a->context == b->context && a->expert == b->expert && a->ranks == b->ranks
-           && a->shard == b->shard;
+           && a->placement == b->placement && a->shard == b->shard;
 }
 
 // The quickest planned row behind `last` of a way to share out that no quicker row has; NULL: there is none.
@@ -33,17 +33,23 @@ static const struct config_row *next_best(const struct config_sweep *sweep, cons
     return found;
 }
 
+// Of the placement what differs.
+static const char *outer_dimensions(const struct config_row *row)
+{
+    return row->ranks == 1 || row->data == 1 ? "     " : strstr(config_placement_names[row->placement], "ep-") + 3;
+}
+
 static void print_row(const struct config_sweep *sweep, const struct config_row *row, struct text *text)
 {
     char time[NUMBER_SIZE], peak[NUMBER_SIZE], between[NUMBER_SIZE];
-    text_add(text, "%c %3u %3u %3u %4u %5u  %-9s %3u %5u  %-12s %2u  %9s %5.1f %8.0f %6.1f %9s %9s  ",
+    text_add(text, "%c %3u %3u %3u %4u %5u  %s  %-9s %3u %5u  %-12s %2u  %9s %5.1f %8.0f %6.1f %9s %9s  ",
              row->is_best       ? '*'
              : row->is_on_front ? '+'
                                 : ' ',
-             row->tensor, row->context, row->expert, row->ranks, row->data, estimate_shard_words[row->shard],
-             row->micro_batch, row->micro_batches, row->schedule, row->chunks, time_format(row->iteration_ns, time),
-             100 * config_utilization(sweep, row->iteration_ns), config_tokens_per_second(sweep, row->iteration_ns),
-             100 * row->bubble, time_format(row->between_ns, between), bytes_format(row->peak_bytes, peak));
+             row->tensor, row->context, row->expert, row->ranks, row->data, outer_dimensions(row),
+             estimate_shard_words[row->shard], row->micro_batch, row->micro_batches, row->schedule, row->chunks,
+             time_format(row->iteration_ns, time), 100 * config_utilization(sweep, row->iteration_ns),
+             config_tokens_per_second(sweep, row->iteration_ns), 100 * row->bubble, time_format(row->between_ns, between), bytes_format(row->peak_bytes, peak));
     shown_add(text, "%s", row->reason);
     text_add(text, "\n");
 }
@@ -52,17 +58,17 @@ static void print_rows(const struct config_sweep *sweep, struct text *text)
 {
     const struct config_row *shown[MOST_SHOWN];
     size_t count = 0;
-    text_add(text, "\n    t   c   e    p     d  shared      b     m  schedule      v  iteration   MFU   tok/s/d   idle"
-                   "   between      peak  why not\n");
+    text_add(text, "\n    t   c   e    p     d  order  shared      b     m  schedule      v  iteration   MFU   tok/s/d"
+                   "   idle   between      peak  why not\n");
     for (const struct config_row *row; count < MOST_SHOWN && (row = next_best(sweep, shown, count)); count++) {
         print_row(sweep, row, text);
         shown[count] = row;
     }
     text_add(text,
              "\n* best, + on the front of time against bytes; of each way to share out (tensor t, context c, expert e,"
-             " pipeline p, and what\ndata parallel d holds once) the best that was planned. Micro-batches of b"
-             " sequences, m of them; v stages on each rank.\nWhat is planned has to be quicker than what was found"
-             " before, so that not every way has a row.\n");
+             " pipeline p, data d,\nthe order of these two in which devices stand, and what data parallel ones hold once) the"
+             " best that was planned. Micro-batches of\nb sequences, m of them; v stages on each rank. What is planned has to"
+             " be quicker than what was found before, so that not\nevery way has a row.\n");
 }
 
 static void print_counts(const struct config_sweep *sweep, struct text *text)
@@ -103,6 +109,9 @@ static void print_best(const struct config_sweep *sweep, struct text *text)
     if (sweep->request.watts > 0)
         text_add(text, "A billion tokens take %.4g kWh, at %.4g W for a device.\n",
                  config_energy(sweep, best->iteration_ns), sweep->request.watts);
+    text_add(text, "Devices stand as %s: ", config_placement_names[best->placement]);
+    config_say_levels(&sweep->request, best, text);
+    text_add(text, ".\n");
     const uint64_t used = (uint64_t)best->tensor * best->context * best->ranks * best->data;
     if (used < sweep->request.devices)
         text_add(text, "%llu of %u devices have work.\n", (unsigned long long)used, sweep->request.devices);
@@ -148,6 +157,7 @@ static void write_row(struct json_writer *writer, const struct config_sweep *swe
     json_put_u64(writer, "expert", row->expert);
     json_put_u64(writer, "ranks", row->ranks);
     json_put_u64(writer, "data", row->data);
+    json_put_string(writer, "placement", config_placement_names[row->placement]);
     json_put_string(writer, "shard", estimate_shard_words[row->shard]);
     json_put_u64(writer, "micro_batch", row->micro_batch);
     json_put_u64(writer, "micro_batches", row->micro_batches);
@@ -196,15 +206,15 @@ void config_write(const struct config_sweep *sweep, struct text *text)
 void config_write_csv(const struct config_sweep *sweep, struct text *text)
 {
     text_add(text,
-             "tensor,context,expert,ranks,data,shard,micro_batch,micro_batches,schedule,chunks,outcome,iteration_ns,"
-             "lower_bound_ns,between_ns,peak_bytes,bubble,front,best%s%s\n",
+             "tensor,context,expert,ranks,data,placement,shard,micro_batch,micro_batches,schedule,chunks,outcome,"
+             "iteration_ns,lower_bound_ns,between_ns,peak_bytes,bubble,front,best%s%s\n",
              sweep->request.price > 0 ? ",price" : "", sweep->request.watts > 0 ? ",kwh" : "");
     for (size_t i = 0; i < sweep->count; i++) {
         const struct config_row *row = &sweep->rows[i];
-        text_add(text, "%u,%u,%u,%u,%u,%s,%u,%u,%s,%u,%s,%llu,%llu,%llu,%llu,%.6f,%d,%d", row->tensor, row->context,
-                 row->expert, row->ranks, row->data, estimate_shard_words[row->shard], row->micro_batch,
-                 row->micro_batches, row->schedule, row->chunks, config_outcome_names[row->outcome],
-                 (unsigned long long)row->iteration_ns,
+        text_add(text, "%u,%u,%u,%u,%u,%s,%s,%u,%u,%s,%u,%s,%llu,%llu,%llu,%llu,%.6f,%d,%d", row->tensor, row->context,
+                 row->expert, row->ranks, row->data, config_placement_names[row->placement],
+                 estimate_shard_words[row->shard], row->micro_batch, row->micro_batches, row->schedule, row->chunks,
+                 config_outcome_names[row->outcome], (unsigned long long)row->iteration_ns,
                  (unsigned long long)(row->outcome == CONFIG_NOT_TRIED ? row->bound_ns : row->lower_bound_ns),
                  (unsigned long long)row->between_ns, (unsigned long long)row->peak_bytes, row->bubble,
                  row->is_on_front, row->is_best);

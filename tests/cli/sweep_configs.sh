@@ -35,7 +35,42 @@ END
 weir sweep --config config.json --device h100-sxm --devices 8 --global-batch 16 --memory 1GiB > none.txt; echo "exit $?"
 tail -1 none.txt
 weir sweep --config config.json --device h100-sxm --devices 8 --global-batch 64 --tensor 2 --context 1 --ranks 4 \
-    --micro-batch 1 --shard none --schedules 1f1b,gpipe --csv | cut -d, -f1-11
+    --micro-batch 1 --shard none --schedules 1f1b,gpipe --csv | cut -d, -f1-12
+
+# Nodes of four with a slow network between them: pipelines within nodes, and the arguments that say so.
+cat > slow.json <<'END'
+{"format": "weir.device", "version": 1, "name": "slow", "memory_bytes": 12884901888, "reserved_bytes": 0,
+ "memory_bytes_per_second": 3350000000000, "memory_permille": 500, "multiprocessors": 132, "kernel_ns": 3000,
+ "host_ns": 80000, "sustained_permille": 805,
+ "products": [{"dtype": "bf16", "gigaflops": 989000, "permille": 780, "wave_permille": 200, "kernel_ns": 3100}],
+ "fused_attention": {"forward_permille": 720, "backward_permille": 580},
+ "flash_attention": {"forward_permille": 250, "backward_permille": 200},
+ "levels": [{"size": 4, "latency_ns": 7000, "bytes_per_second": 450000000000, "permille": 800},
+            {"size": 64, "latency_ns": 30000, "bytes_per_second": 500000000, "permille": 700}]}
+END
+on_slow() { weir sweep --config config.json --device ./slow.json --devices 16 --global-batch 512 --schedules 1f1b "$@"; }
+on_slow --megatron inside.sh --json > inside.json
+on_slow | grep "^Devices stand"
+on_slow --placement tp-cp-ep-dp-pp --megatron outside.sh --json > outside.json
+grep -c -e --use-tp-pp-dp-mapping inside.sh outside.sh
+on_slow --torchtitan titan.py --csv | cut -d, -f6 | sort -u
+on_slow --placement tp-cp-ep-pp-dp --ranks 2 --torchtitan placed.py > placed.txt; grep -c "pipeline outermost" placed.py
+on_slow --placement dp-pp | head -1
+python3 - <<'END'
+import json
+best = [next(row for row in json.load(open(name))['rows'] if row['best']) for name in ('inside.json', 'outside.json')]
+print('inside:', best[0]['placement'], best[0]['ranks'] > 1, best[0]['iteration_ns'] < best[1]['iteration_ns'])
+END
+cat > experts.json <<'END'
+{"model_type": "mixtral", "num_hidden_layers": 4, "hidden_size": 2048, "num_attention_heads": 16,
+ "num_key_value_heads": 8, "intermediate_size": 7168, "vocab_size": 32000, "num_local_experts": 8,
+ "num_experts_per_tok": 2, "max_position_embeddings": 4096}
+END
+weir sweep --config experts.json --device h100-sxm --devices 16 --global-batch 64 --tensor 2 --context 1 --ranks 2 \
+    --expert 2,4 --placement tp-cp-ep-pp-dp --shard optimizer --micro-batch 1 --megatron experts.sh --csv \
+    | cut -d, -f1-6 | sort -u
+grep -e expert- -e mapping experts.sh
+
 weir sweep --config config.json --device h100-sxm --devices 32 --without 3 --global-batch 32 --schedules 1f1b \
     --price 2.5 --watts 700 | grep 'have work\|billion tokens [ct]' | sed 's/ [0-9.]* kWh/ N kWh/; s/cost [0-9.]*/cost N/'
 weir sweep --config config.json --device h100-sxm --devices 8 --without 8 --global-batch 64; echo "exit $?"

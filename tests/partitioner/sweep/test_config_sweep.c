@@ -51,9 +51,7 @@ static uint64_t alone(const struct config_sweep *sweep, const struct config_row 
     struct error error = { 0 }, why = { 0 };
     struct profile *profile = config_profile(&sweep->request, row, &error);
     assert_good(profile, error);
-    const struct rated_level *level = config_pipeline_level(&sweep->request, row);
-    const uint64_t rate = level->bytes_per_second / 1000 * level->permille;
-    struct cluster *cluster = cluster_uniform(row->ranks, sweep->memory_bytes, level->latency_ns, rate, &error);
+    struct cluster *cluster = config_cluster(&sweep->request, row, sweep->memory_bytes, &error);
     assert_good(cluster, error);
     struct search_shortage shortage;
     struct holding holding = sweep->request.holding;
@@ -70,14 +68,26 @@ static uint64_t alone(const struct config_sweep *sweep, const struct config_row 
     return found;
 }
 
-// Every configuration planned by itself: none is below what its row, or the sweep, calls a bound; none that is said not
-// to fit has a plan; and the best is the best, where the sweep says that nothing is quicker.
-static void holds(const char *config, uint32_t devices, uint64_t memory_bytes)
+// Of one placement alone, whether the sweep of both has kept it or not: no plan is below what that calls a bound.
+static void holds_placed(const struct config_sweep *both, enum config_placement placement)
+{
+    struct config_request request = both->request;
+    request.placements = (struct config_placements){ &placement, 1 };
+    struct config_sweep *sweep = run(&request);
+    for (size_t i = 0; i < sweep->count; i++)
+        assert_true(alone(sweep, &sweep->rows[i]) >= both->lower_bound_ns);
+    config_sweep_free(sweep);
+}
+
+// Every configuration planned by itself, on nodes of so many devices: none is below what its row, or the sweep, calls a
+// bound; none that is said not to fit has a plan; and the best is the best, where the sweep says that nothing is quicker.
+static void holds(const char *config, uint32_t devices, uint64_t memory_bytes, uint64_t node)
 {
     struct question question;
     ask(&question, config, devices, memory_bytes);
     static const uint32_t sizes[] = { 1, 2 };
     question.request.micro_batches = (struct sweep_list){ sizes, 2 };
+    question.device.levels[0].size = node;
     struct config_sweep *sweep = run(&question.request);
     uint64_t best = UINT64_MAX;
     assert_true(sweep->count > 20);
@@ -102,6 +112,8 @@ static void holds(const char *config, uint32_t devices, uint64_t memory_bytes)
         assert_true(sweep->best->iteration_ns <= best + best / 100);
         assert_int_equal(sweep->best->iteration_ns, sweep->best->plan->iteration_ns + sweep->best->between_ns);
     }
+    if (sweep->best && node < devices)
+        holds_placed(sweep, PLACEMENT_PIPELINE_INSIDE);
     config_sweep_free(sweep);
 }
 
@@ -110,11 +122,11 @@ static void holds(const char *config, uint32_t devices, uint64_t memory_bytes)
 static void nothing_beats_what_it_calls_a_bound(void **state)
 {
     (void)state;
-    holds(llama, 8, 70 * GIB);
-    holds(llama, 8, 8 * GIB);
-    holds(mixtral, 8, 30 * GIB);
-    holds(tied, 4, 20 * GIB);
-    holds(llama, 8, GIB / 2);
+    holds(llama, 8, 70 * GIB, 8);
+    holds(llama, 8, 8 * GIB, 2);
+    holds(mixtral, 8, 30 * GIB, 4);
+    holds(tied, 4, 20 * GIB, 8);
+    holds(llama, 8, GIB / 2, 8);
 }
 
 static void write_all(const struct config_sweep *sweep, struct text *text)
@@ -192,8 +204,10 @@ static void what_was_asked_for_is_all_there_is(void **state)
     static const uint32_t tensor[] = { 2 }, ranks[] = { 1, 4 }, sizes[] = { 1 };
     static const enum estimate_shard shards[] = { ESTIMATE_SHARD_OPTIMIZER };
     static const char *const schedules[] = { "1f1b" };
+    static const enum config_placement placements[] = { PLACEMENT_PIPELINE_INSIDE };
     struct question question;
     ask(&question, llama, 16, 0);
+    question.request.placements = (struct config_placements){ placements, 1 };
     question.request.tensor = (struct sweep_list){ tensor, 1 };
     question.request.ranks = (struct sweep_list){ ranks, 2 };
     question.request.micro_batches = (struct sweep_list){ sizes, 1 };
@@ -204,6 +218,7 @@ static void what_was_asked_for_is_all_there_is(void **state)
     assert_int_equal(sweep->count, 2);
     for (size_t i = 0; i < sweep->count; i++) {
         assert_int_equal(sweep->rows[i].tensor, 2);
+        assert_int_equal(sweep->rows[i].placement == PLACEMENT_PIPELINE_INSIDE, sweep->rows[i].ranks == 4);
         assert_int_equal(sweep->rows[i].ranks * sweep->rows[i].data, 8);
         assert_int_equal(sweep->rows[i].micro_batches * sweep->rows[i].data, 32);
     }

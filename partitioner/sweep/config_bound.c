@@ -1,0 +1,321 @@
+#include "partitioner/sweep/config_bound.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "common/number.h"
+
+// --- what it is made of ---------------------------------------------------------------------------------------
+
+static enum layer_part rest_of(const struct transformer *model, uint64_t block)
+{
+    return transformer_has_experts(model, block) ? PART_EXPERTS : PART_MLP;
+}
+
+static void set_bytes(const struct config_request *request, const struct estimate *estimate, struct config_costs *costs)
+{
+    struct profile_layer layers[LAYER_PARTS] = { 0 };
+    struct profile mini = { .dtype = (char *)estimate->request.dtype, .layers = layers, .layer_count = LAYER_PARTS };
+    const struct holding *holding = &request->holding;
+    for (int i = 0; i < LAYER_PARTS; i++) {
+        estimate_numbers(estimate, (enum layer_part)i, &layers[i]);
+        const uint64_t weights = round_to_256(layers[i].parameter_bytes);
+        costs->fixed_bytes[i] = (double)weights + (double)holding_gradient_bytes(holding, weights)
+                                + (double)holding_state_bytes(holding, &mini, (uint32_t)i);
+        costs->saved_bytes[i] = (double)layers[i].saved_bytes;
+    }
+}
+
+struct config_costs config_costs(const struct config_request *request, uint64_t memory_bytes,
+                                 const struct estimate *estimate)
+{
+    struct config_costs costs = { .model = request->model, .memory_bytes = (double)memory_bytes };
+    set_bytes(request, estimate, &costs);
+    for (int i = 0; i < LAYER_PARTS; i++) {
+        const struct phase_estimate *phases = estimate->parts[i].phases;
+        costs.forward_ns[i] = phase_estimate_ns(&phases[ESTIMATE_F]);
+        costs.pass_ns[i] =
+            costs.forward_ns[i] + phase_estimate_ns(&phases[ESTIMATE_I]) + phase_estimate_ns(&phases[ESTIMATE_W]);
+        costs.work_ns += (double)estimate->counts[i] * costs.pass_ns[i];
+        costs.work_forward_ns += (double)estimate->counts[i] * costs.forward_ns[i];
+    }
+    costs.output_bytes = (double)estimate->parts[PART_ATTENTION].output_bytes;
+    return costs;
+}
+
+bool config_costs_may_fit(const struct config_costs *costs, uint32_t ranks)
+{
+    double bytes = costs->fixed_bytes[PART_EMBEDDING] + costs->fixed_bytes[PART_HEAD];
+    for (uint64_t i = 0; i < costs->model->layers; i++)
+        bytes += costs->fixed_bytes[PART_ATTENTION] + costs->fixed_bytes[rest_of(costs->model, i)];
+    return bytes / ranks <= costs->memory_bytes;
+}
+
+double config_speed(const struct config_request *request, const struct config_row *row, uint32_t rank)
+{
+    (void)request, (void)row, (void)rank;
+    return 1;
+}
+
+// --- a rank -----------------------------------------------------------------------------------------------------
+
+// Of stages of which few micro-batches wait for their backwards, and of those of which many do.
+enum stage_kind { CHEAP, DEAR, STAGE_KINDS };
+
+struct load {
+    const struct config_costs *costs;
+    double live[STAGE_KINDS];
+    double counts[STAGE_KINDS][LAYER_PARTS];
+    double pass_ns;  // of a micro-batch
+    double bytes;    // where nothing is run again
+};
+
+static void give(struct load *load, enum stage_kind kind, enum layer_part part)
+{
+    load->counts[kind][part]++;
+    load->pass_ns += load->costs->pass_ns[part];
+    load->bytes += load->costs->fixed_bytes[part] + load->live[kind] * load->costs->saved_bytes[part];
+}
+
+static void give_block(struct load *load, enum stage_kind kind, uint64_t block)
+{
+    give(load, kind, PART_ATTENTION);
+    give(load, kind, rest_of(load->costs->model, block));
+}
+
+// Takes out of `load` the layers that free most bytes for the time they take once more; false: there are none.
+static bool take_best(struct load *load, double *bytes, double *ns)
+{
+    const struct config_costs *costs = load->costs;
+    int kind = 0, part = 0;
+    double best = 0;
+    for (int k = 0; k < STAGE_KINDS; k++)
+        for (int i = 0; i < LAYER_PARTS; i++) {
+            const double rate = load->live[k] * costs->saved_bytes[i] / costs->forward_ns[i];
+            if (load->counts[k][i] > 0 && rate > best) {
+                best = rate;
+                kind = k;
+                part = i;
+            }
+        }
+    *bytes = load->counts[kind][part] * load->live[kind] * costs->saved_bytes[part];
+    *ns = load->counts[kind][part] * costs->forward_ns[part];
+    load->counts[kind][part] = 0;
+    return best > 0;
+}
+
+// What a micro-batch takes with what has to be run again; INFINITY: all of that is not enough.
+static double load_ns(struct load load)
+{
+    double lacking = load.bytes - load.costs->memory_bytes, bytes, ns;
+    while (lacking > 0) {
+        if (!take_best(&load, &bytes, &ns))
+            return INFINITY;
+        load.pass_ns += bytes > lacking ? ns * lacking / bytes : ns;
+        lacking -= bytes;
+    }
+    return load.pass_ns;
+}
+
+struct config_flight config_flight(const struct config_row *row, uint32_t rank)
+{
+    const uint32_t m = row->micro_batches, p = row->ranks, behind = p - rank;
+    const char *name = row->schedule;
+    if (strcmp(name, "gpipe") == 0)
+        return (struct config_flight){ m, m, 0 };
+    if (strcmp(name, "1f1b") == 0 || strcmp(name, "zb-h1") == 0 || strcmp(name, "zb-h2") == 0)
+        return (struct config_flight){ m < behind ? m : behind, 0, 0 };
+    // The stages before the last one have a round of all ranks in flight.
+    if (strcmp(name, "interleaved") == 0 && row->chunks > 1)
+        return (struct config_flight){ 2 * behind - 1 < p ? 2 * behind - 1 : p, p, row->chunks - 1 };
+    // Down the ranks and up again.
+    if (strcmp(name, "zb-v") == 0)
+        return (struct config_flight){ m < rank + 1 ? m : rank + 1, m < p + behind ? m : p + behind, 1 };
+    return (struct config_flight){ 1, 1, 0 };
+}
+
+static struct load no_load(const struct config_costs *costs, const struct config_flight *flight)
+{
+    return (struct load){ .costs = costs, .live = { [CHEAP] = flight->least, [DEAR] = flight->most } };
+}
+
+// --- an end -----------------------------------------------------------------------------------------------------
+
+// For whom a rank waits before its first pass, and with its last: for nobody, as far as is known; for first passes; for
+// these, and with its last backward until it has gone through the ranks before.
+enum waiting { WAITS_FOR_NONE, WAITS_FOR_FORWARDS, WAITS_FOR_PASSES };
+
+struct bound {
+    const struct config_costs *costs;
+    const struct config_request *request;
+    const struct config_row *row;
+    struct config_hops hops;
+    enum waiting waiting;
+};
+
+static double waited_ns(const struct bound *bound, enum layer_part part)
+{
+    const struct config_costs *costs = bound->costs;
+    return bound->waiting == WAITS_FOR_NONE       ? 0
+           : bound->waiting == WAITS_FOR_FORWARDS ? costs->forward_ns[part]
+                                                  : costs->pass_ns[part];
+}
+
+static double waited_block_ns(const struct bound *bound, uint64_t block)
+{
+    return waited_ns(bound, PART_ATTENTION) + waited_ns(bound, rest_of(bound->costs->model, block));
+}
+
+static double hop_ns(const struct bound *bound, uint32_t rank)
+{
+    const struct rated_level *level = config_hop(&bound->hops, rank);
+    const double rate = (double)level->bytes_per_second * (double)level->permille / 1000;
+    const double ns = (double)level->latency_ns + bound->costs->output_bytes / rate * 1e9;
+    return bound->waiting == WAITS_FOR_NONE ? 0 : bound->waiting == WAITS_FOR_FORWARDS ? ns : 2 * ns;
+}
+
+// What the s-th rank has for each micro-batch, in the time of the estimate.
+static double room_ns(const struct bound *bound, uint32_t rank, double before, double end)
+{
+    return (end - before) / bound->row->micro_batches * config_speed(bound->request, bound->row, rank);
+}
+
+// The unit behind those that were given: 0 the embedding, the last one the head.
+static double give_unit(const struct bound *bound, struct load *load, uint64_t unit)
+{
+    const uint64_t layers = bound->costs->model->layers;
+    if (unit > 0 && unit <= layers) {
+        give_block(load, CHEAP, unit - 1);
+        return waited_block_ns(bound, unit - 1);
+    }
+    const enum layer_part part = unit == 0 ? PART_EMBEDDING : PART_HEAD;
+    give(load, CHEAP, part);
+    return waited_ns(bound, part);
+}
+
+// One stage on each rank. The more the first ones take the better: a unit costs a later rank m times what it costs those
+// behind it to wait for it.
+static bool can_end_in_a_row(const struct bound *bound, double end)
+{
+    const struct config_row *row = bound->row;
+    const uint64_t units = bound->costs->model->layers + 2;
+    double before = 0;
+    uint64_t next = 0;
+    for (uint32_t s = 0; s < row->ranks && next < units; s++) {
+        const struct config_flight flight = config_flight(row, s);
+        struct load load = no_load(bound->costs, &flight);
+        double passes = 0;
+        while (next < units) {
+            struct load more = load;
+            const double waited = give_unit(bound, &more, next);
+            if (load_ns(more) > room_ns(bound, s, before, end))
+                break;
+            load = more;
+            passes += waited;
+            next++;
+        }
+        before += passes / config_speed(bound->request, row, s) + hop_ns(bound, s);
+    }
+    return next == units;
+}
+
+// How many of the blocks that are left, all alike, a rank takes beside the embedding or the head.
+static bool take_blocks(const struct bound *bound, uint32_t rank, double room, uint64_t *left)
+{
+    const struct config_row *row = bound->row;
+    const bool is_v = strcmp(row->schedule, "zb-v") == 0;
+    struct config_flight flight = config_flight(row, rank);
+    struct load load = no_load(bound->costs, &flight);
+    if (rank == 0)
+        give(&load, CHEAP, PART_EMBEDDING);
+    if (rank == (is_v ? 0 : row->ranks - 1))
+        give(&load, CHEAP, PART_HEAD);
+    if (rank == 0 && flight.dear)
+        flight.dear--;  // the first stage may be the embedding alone
+    if (load_ns(load) > room)
+        return false;
+    for (uint32_t taken = 0; *left > 0; taken++, --*left) {
+        give_block(&load, taken < flight.dear ? DEAR : CHEAP, 0);
+        if (load_ns(load) > room)
+            break;
+    }
+    return true;
+}
+
+// Several stages on each rank, of a block at least, but that the first may be the embedding alone: the s-th rank waits for
+// that many.
+static bool can_end_in_rounds(const struct bound *bound, double end)
+{
+    const struct config_row *row = bound->row;
+    double before = 0;
+    uint64_t left = bound->costs->model->layers;
+    for (uint32_t s = 0; s < row->ranks; s++) {
+        if (!take_blocks(bound, s, room_ns(bound, s, before, end), &left))
+            return false;
+        const double least = s == 0 ? fmin(waited_ns(bound, PART_EMBEDDING), waited_block_ns(bound, 0))
+                                    : waited_block_ns(bound, 0);
+        before += least / config_speed(bound->request, row, s) + hop_ns(bound, s);
+    }
+    return left == 0;
+}
+
+static bool blocks_are_alike(const struct transformer *model)
+{
+    for (uint64_t i = 1; i < model->layers; i++)
+        if (rest_of(model, i) != rest_of(model, 0))
+            return false;
+    return true;
+}
+
+// --- the least --------------------------------------------------------------------------------------------------
+
+static enum waiting waiting_of(const struct config_row *row)
+{
+    static const char *const passes[] = { "1f1b", "gpipe", "interleaved" };
+    static const char *const forwards[] = { "zb-h1", "zb-h2", "zb-v" };
+    for (int i = 0; i < 3; i++)
+        if (strcmp(row->schedule, passes[i]) == 0)
+            return WAITS_FOR_PASSES;
+    for (int i = 0; i < 3; i++)
+        if (strcmp(row->schedule, forwards[i]) == 0)
+            return WAITS_FOR_FORWARDS;
+    return WAITS_FOR_NONE;
+}
+
+static double search_end(const struct bound *bound, bool (*can_end)(const struct bound *, double), double low)
+{
+    const struct config_costs *costs = bound->costs;
+    const struct config_row *row = bound->row;
+    double slowest = 1, hops = 0;
+    for (uint32_t s = 0; s < row->ranks; s++) {
+        slowest = fmin(slowest, config_speed(bound->request, row, s));
+        hops += hop_ns(bound, s);
+    }
+    const double all = costs->work_ns + costs->work_forward_ns;
+    double high = all * ((double)row->micro_batches + row->ranks) / slowest + hops;
+    if (!can_end(bound, high))
+        return INFINITY;
+    for (int i = 0; i < 30 && high - low > 1e-6 * high; i++) {
+        const double middle = (low + high) / 2;
+        if (can_end(bound, middle))
+            high = middle;
+        else
+            low = middle;
+    }
+    return low;
+}
+
+double config_least_ns(const struct config_costs *costs, const struct config_request *request,
+                       const struct config_row *row)
+{
+    const struct bound bound = { costs, request, row, config_hops(request, row), waiting_of(row) };
+    double speed = 0;
+    for (uint32_t s = 0; s < row->ranks; s++)
+        speed += config_speed(request, row, s);
+    const double least = costs->work_ns * row->micro_batches / speed;
+    if (row->chunks == 1)
+        return search_end(&bound, can_end_in_a_row, least);
+    return bound.waiting != WAITS_FOR_NONE && blocks_are_alike(costs->model)
+               ? search_end(&bound, can_end_in_rounds, least)
+               : least;
+}
