@@ -1,5 +1,6 @@
 // weir sweep --config CONFIG: a plan for every way to share a model's configuration out over devices.
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +15,7 @@
 
 enum {
     KEY_CONFIG = KEY_OWN,
-    KEY_ON_DEVICE, KEY_COUNT, KEY_WITHOUT, KEY_PRICE, KEY_WATTS, KEY_GLOBAL_BATCH,
+    KEY_ON_DEVICE, KEY_COUNT, KEY_WITHOUT, KEY_SLOW, KEY_PRICE, KEY_WATTS, KEY_GLOBAL_BATCH,
     KEY_TENSOR, KEY_CONTEXT, KEY_EXPERT, KEY_MICRO_BATCH, KEY_PLACEMENT, KEY_SHARD, KEY_SCHEDULES, KEY_OPTIMIZER,
     KEY_BUDGET, KEY_DEADLINE, KEY_JOBS, KEY_CSV, KEY_PLAN, KEY_PROFILE, KEY_SVG, KEY_MEGATRON, KEY_TORCHTITAN,
 };
@@ -27,7 +28,7 @@ struct numbers {
 struct given {
     const char *config, *device, *plan, *profile, *svg, *megatron, *torchtitan;
     double price, watts;
-    uint64_t devices, without, global_batch, budget, jobs, deadline_ns;
+    uint64_t devices, without, slow, slow_permille, global_batch, budget, jobs, deadline_ns;
     struct numbers tensor, context, expert, ranks, chunks, micro_batch;
     char *names;  // of --schedules, taken apart
     const char *schedules[CONFIG_MOST_SCHEDULES];
@@ -45,6 +46,7 @@ static const struct argp_option options[] = {
     { "device", KEY_ON_DEVICE, "D", 0, "A built-in device (weir estimate --list), or the file of one", 0 },
     { "devices", KEY_COUNT, "N", 0, "How many of it there are", 0 },
     { "without", KEY_WITHOUT, "N", 0, "Of them that are missing: who else is idle then", 0 },
+    { "slow", KEY_SLOW, "N:RATE", 0, "Of them that are slow, 8:80%: whether they are worth it", 0 },
     { "price", KEY_PRICE, "X", 0, "Of a device for an hour: what tokens cost", 0 },
     { "watts", KEY_WATTS, "W", 0, "That a device takes: what tokens take in kWh", 0 },
     { "global-batch", KEY_GLOBAL_BATCH, "N", 0, "Sequences per iteration", 0 },
@@ -132,6 +134,22 @@ static error_t take_file(int key, char *argument, struct given *given, struct ar
     }
 }
 
+// "8:80%", in thousandths.
+static void take_slow(const char *argument, struct given *given, struct argp_state *state)
+{
+    enum { WHOLE = 1000000 };
+    const char *colon = strchr(argument, ':');
+    char count[16];
+    if (!colon || (size_t)(colon - argument) >= sizeof count)
+        argp_error(state, "--slow: \"%s\" is not a number of devices and their rate, such as 8:80%%", argument);
+    snprintf(count, sizeof count, "%.*s", (int)(colon - argument), argument);
+    given->slow = option_count(count, "--slow", 1, CONFIG_MOST_DEVICES, state);
+    const uint32_t rate = option_share(colon + 1, "--slow", WHOLE, state);
+    if (rate == 0 || rate % 1000 != 0)
+        argp_error(state, "--slow: %s is not 0.1%% to 100%% in tenths", colon + 1);
+    given->slow_permille = rate / 1000;
+}
+
 static error_t take(int key, char *argument, struct argp_state *state)
 {
     struct given *given = state->input;
@@ -144,6 +162,9 @@ static error_t take(int key, char *argument, struct argp_state *state)
         return 0;
     case KEY_WITHOUT:
         given->without = option_count(argument, "--without", 0, CONFIG_MOST_DEVICES, state);
+        return 0;
+    case KEY_SLOW:
+        take_slow(argument, given, state);
         return 0;
     case KEY_PRICE:
         given->price = option_number(argument, "--price", 1e9, state);
@@ -296,6 +317,8 @@ static struct config_request request_of(const struct given *given)
         .how = given->how,
         .devices = (uint32_t)given->devices,
         .without = (uint32_t)given->without,
+        .slow = (uint32_t)given->slow,
+        .slow_permille = (uint32_t)given->slow_permille,
         .price = given->price,
         .watts = given->watts,
         .global_batch = given->global_batch,

@@ -53,8 +53,7 @@ bool config_costs_may_fit(const struct config_costs *costs, uint32_t ranks)
 
 double config_speed(const struct config_request *request, const struct config_row *row, uint32_t rank)
 {
-    (void)request, (void)row, (void)rank;
-    return 1;
+    return (double)config_permille(request, row, rank) / 1000;
 }
 
 // --- a rank -----------------------------------------------------------------------------------------------------
@@ -194,7 +193,7 @@ static double give_unit(const struct bound *bound, struct load *load, uint64_t u
 }
 
 // One stage on each rank. The more the first ones take the better: a unit costs a later rank m times what it costs those
-// behind it to wait for it.
+// behind it to wait for it, and more where the later one is slow, as none is before one that is not.
 static bool can_end_in_a_row(const struct bound *bound, double end)
 {
     const struct config_row *row = bound->row;

@@ -44,6 +44,12 @@ bool config_check(const struct config_request *request, struct error *error)
         return false;
     if (request->without >= request->devices)
         return error_set(error, "%u devices without %u leave none", request->devices, request->without);
+    if (request->slow > 0 && request->slow >= request->devices - request->without)
+        return error_set(error, "%u of %u devices are slow, which leaves none; say how fast the device is instead",
+                         request->slow, request->devices - request->without);
+    if (request->slow > 0 && (request->slow_permille == 0 || request->slow_permille > 1000))
+        return error_set(error, "slow devices have 1 to 1000 thousandths of the rate of others, not %u",
+                         request->slow_permille);
     if (!request->device->level_count)
         return error_set(error, "%s has no links, so that no two of it can be used", request->device->name);
     if (holding_uses_host(&request->holding) || request->holding.shard != SHARD_NONE || request->holding.window)

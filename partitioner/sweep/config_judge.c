@@ -24,6 +24,12 @@ double config_tokens_per_second(const struct config_sweep *sweep, uint64_t itera
     return tokens / ((double)iteration_ns / 1e9) / present(request);
 }
 
+uint64_t config_left_out_ns(const struct config_sweep *sweep)
+{
+    const struct config_sweep *without = sweep->left_out;
+    return without && without->best ? without->best->iteration_ns : 0;
+}
+
 static double device_hours(const struct config_sweep *sweep, uint64_t iteration_ns)
 {
     return 1e9 / config_tokens_per_second(sweep, iteration_ns) / 3600;

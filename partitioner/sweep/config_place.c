@@ -69,6 +69,22 @@ const struct rated_level *config_hop(const struct config_hops *hops, uint32_t ra
     return hops->at[i].level;
 }
 
+// The slow ones are the last of those that have work.
+static uint64_t first_slow(const struct config_request *request, const struct config_row *row)
+{
+    const uint64_t present = request->devices - request->without;
+    const uint64_t used = stage_devices(row) * row->ranks * row->data;
+    const uint64_t idle = present > used ? present - used : 0;
+    return request->slow > idle ? used - (request->slow - idle) : used;
+}
+
+uint64_t config_permille(const struct config_request *request, const struct config_row *row, uint32_t rank)
+{
+    const uint64_t last_pipeline = (row->data - 1) * pipeline_stride(row);
+    const uint64_t last = last_pipeline + rank * rank_stride(row) + stage_devices(row) - 1;
+    return last >= first_slow(request, row) ? request->slow_permille : 1000;
+}
+
 static uint64_t rate_of(const struct rated_level *level)
 {
     return (uint64_t)((double)level->bytes_per_second * (double)level->permille / 1000);
@@ -105,7 +121,7 @@ struct cluster *config_cluster(const struct config_request *request, const struc
         return NULL;
     }
     for (uint32_t i = 0; i < row->ranks; i++)
-        cluster->devices[i] = (struct cluster_device){ NULL, memory_bytes, 1000 };
+        cluster->devices[i] = (struct cluster_device){ NULL, memory_bytes, config_permille(request, row, i) };
     for (size_t i = 0; i < hops.count; i++)
         cluster->levels[i] = (struct cluster_level){ hops.at[i].ranks / (i ? hops.at[i - 1].ranks : 1),
                                                      hops.at[i].level->latency_ns, rate_of(hops.at[i].level) };

@@ -37,6 +37,10 @@ const struct rated_level *config_hop(const struct config_hops *hops, uint32_t ra
 bool config_hops_no_slower(const struct config_request *request, const struct config_hops *a, const struct config_hops *b,
                            uint32_t ranks);
 
+// How fast a rank is, in thousandths of what the estimate has: as slow as the slowest of its devices, in any pipeline,
+// since all pipelines wait for each other and have the same cuts. Devices without work are the slow ones, if there are any.
+uint64_t config_permille(const struct config_request *request, const struct config_row *row, uint32_t rank);
+
 // The ranks of a pipeline as the planner takes them.
 struct cluster *config_cluster(const struct config_request *request, const struct config_row *row, uint64_t memory_bytes,
                                struct error *error);

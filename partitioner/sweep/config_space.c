@@ -78,7 +78,8 @@ static double between_ns(const struct space *space, const struct config_row *row
     const struct estimate *estimate = space->estimate;
     const double stage = space->costs.work_ns / row->ranks;
     const double reduce = space->reduce_ns / row->ranks;
-    return fmax(0.1 * reduce, reduce - stage) + estimate->update_ns / row->ranks;
+    const double slowest = config_speed(space->request, row, row->ranks - 1);
+    return fmax(0.1 * reduce, reduce - stage) + estimate->update_ns / row->ranks / slowest;
 }
 
 static bool add_row(struct space *space, const struct config_row *made)

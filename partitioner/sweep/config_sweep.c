@@ -285,7 +285,15 @@ static bool run_rows(struct config_sweep *sweep, uint64_t since, struct error *e
     return !sweep->best || must_stop(sweep, since) || run_best_again(sweep, threads, error);
 }
 
-struct config_sweep *config_sweep_run(const struct config_request *given, struct error *error)
+static void free_one(struct config_sweep *sweep)
+{
+    for (size_t i = 0; i < sweep->count; i++)
+        plan_free(sweep->rows[i].plan);
+    free(sweep->rows);
+    free(sweep);
+}
+
+static struct config_sweep *run_one(const struct config_request *given, struct error *error)
 {
     const uint64_t since = clock_now_ns();
     struct config_sweep *sweep = calloc(1, sizeof *sweep);
@@ -306,19 +314,42 @@ struct config_sweep *config_sweep_run(const struct config_request *given, struct
     if (good)
         qsort(sweep->rows, sweep->count, sizeof sweep->rows[0], by_promise);
     if (!good || !run_rows(sweep, since, error)) {
-        config_sweep_free(sweep);
+        free_one(sweep);
         return NULL;
     }
     config_judge(sweep);
     return sweep;
 }
 
+// Without the slow devices, in what is left of the time; NULL as well where the others cannot share the model out.
+static bool leave_out(struct config_sweep *sweep, uint64_t since, struct error *error)
+{
+    struct config_request request = sweep->request;
+    const uint64_t spent = clock_now_ns() - since;
+    request.without += request.slow;
+    request.slow = 0;
+    if (request.deadline_ns)
+        request.deadline_ns = request.deadline_ns > spent ? request.deadline_ns - spent : 1;
+    struct error why = { 0 };
+    sweep->left_out = run_one(&request, &why);
+    return sweep->left_out || why.kind == ERROR_INPUT || error_set_kind(error, why.kind, "%s", why.text);
+}
+
+struct config_sweep *config_sweep_run(const struct config_request *request, struct error *error)
+{
+    const uint64_t since = clock_now_ns();
+    struct config_sweep *sweep = run_one(request, error);
+    if (!sweep || !request->slow || leave_out(sweep, since, error))
+        return sweep;
+    config_sweep_free(sweep);
+    return NULL;
+}
+
 void config_sweep_free(struct config_sweep *sweep)
 {
     if (!sweep)
         return;
-    for (size_t i = 0; i < sweep->count; i++)
-        plan_free(sweep->rows[i].plan);
-    free(sweep->rows);
-    free(sweep);
+    if (sweep->left_out)
+        free_one(sweep->left_out);
+    free_one(sweep);
 }

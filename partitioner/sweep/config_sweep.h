@@ -35,6 +35,8 @@ struct config_request {
     struct estimate_request how;  // but for degrees, the micro-batch and what is shared
     uint32_t devices;
     uint32_t without;             // of them that are missing: then a few of the others may be idle, too
+    uint32_t slow;                // of those that are there, numbered last, so many take part at this rate
+    uint32_t slow_permille;       // of the others
     uint64_t global_batch;        // sequences
     double price;                 // of a device for an hour, in whatever money; 0: it is not asked for
     double watts;                 // that a device takes; 0 likewise
@@ -112,6 +114,7 @@ struct config_sweep {
     size_t refused_degrees;   // ways to share out that do not divide the model
     struct config_row *best;  // NULL: there is none
     uint64_t lower_bound_ns;  // no row can be quicker
+    struct config_sweep *left_out;  // the same without the slow devices; NULL: there are none, or no way without them
     double model_flops;       // of an iteration, forward and backward, without what is run again
     uint64_t memory_bytes;
     char stopped[80];         // why it ended early, or empty
@@ -130,6 +133,9 @@ struct profile *config_profile(const struct config_request *request, const struc
 // Of an iteration that takes so long: model flops' share of the devices' peak, and tokens per second of each device.
 double config_utilization(const struct config_sweep *sweep, uint64_t iteration_ns);
 double config_tokens_per_second(const struct config_sweep *sweep, uint64_t iteration_ns);
+
+// The iteration without the slow devices, or 0.
+uint64_t config_left_out_ns(const struct config_sweep *sweep);
 
 // What 10^9 tokens cost, and take in kWh, with all devices paid for that are there.
 double config_price(const struct config_sweep *sweep, uint64_t iteration_ns);

@@ -84,6 +84,27 @@ static void print_counts(const struct config_sweep *sweep, struct text *text)
     text_add(text, "; %zu ways to share out do not divide the model.\n", sweep->refused_degrees);
 }
 
+// Whether slow devices are worth it.
+static void print_slow(const struct config_sweep *sweep, struct text *text)
+{
+    const struct config_request *request = &sweep->request;
+    const uint64_t with = sweep->best->iteration_ns, without = config_left_out_ns(sweep);
+    char time[NUMBER_SIZE], other[NUMBER_SIZE];
+    if (!request->slow)
+        return;
+    text_add(text, "With %u of the devices at %.3g %% of the rate an iteration takes %s, ", request->slow,
+             (double)request->slow_permille / 10, time_format(with, time));
+    if (!without)
+        text_add(text, "and without them no plan fits.\n");
+    else if (without < with)
+        text_add(text, "without them %s: leave them out (--without %u), which is %.1f %% quicker.\n",
+                 time_format(without, other), request->without + request->slow,
+                 100 * (1 - (double)without / (double)with));
+    else
+        text_add(text, "without them %s: let them take part, which is %.1f %% quicker.\n", time_format(without, other),
+                 100 * (1 - (double)with / (double)without));
+}
+
 static void print_best(const struct config_sweep *sweep, struct text *text)
 {
     const struct config_row *best = sweep->best;
@@ -112,6 +133,7 @@ static void print_best(const struct config_sweep *sweep, struct text *text)
     text_add(text, "Devices stand as %s: ", config_placement_names[best->placement]);
     config_say_levels(&sweep->request, best, text);
     text_add(text, ".\n");
+    print_slow(sweep, text);
     const uint64_t used = (uint64_t)best->tensor * best->context * best->ranks * best->data;
     if (used < sweep->request.devices)
         text_add(text, "%llu of %u devices have work.\n", (unsigned long long)used, sweep->request.devices);
@@ -176,6 +198,18 @@ static void write_row(struct json_writer *writer, const struct config_sweep *swe
     json_close(writer);
 }
 
+static void write_slow(const struct config_sweep *sweep, struct json_writer *writer)
+{
+    const struct config_request *request = &sweep->request;
+    if (!request->slow)
+        return;
+    json_begin_object(writer, "slow", JSON_INLINE);
+    json_put_u64(writer, "devices", request->slow);
+    json_put_u64(writer, "permille", request->slow_permille);
+    json_put_u64(writer, "left_out_ns", config_left_out_ns(sweep));
+    json_close(writer);
+}
+
 void config_write(const struct config_sweep *sweep, struct text *text)
 {
     const struct config_request *request = &sweep->request;
@@ -189,6 +223,7 @@ void config_write(const struct config_sweep *sweep, struct text *text)
     json_put_u64(&writer, "devices", request->devices);
     if (request->without)
         json_put_u64(&writer, "without", request->without);
+    write_slow(sweep, &writer);
     json_put_u64(&writer, "global_batch", request->global_batch);
     json_put_u64(&writer, "sequence", request->how.sequence);
     json_put_u64(&writer, "memory_bytes", sweep->memory_bytes);

@@ -71,6 +71,22 @@ weir sweep --config experts.json --device h100-sxm --devices 16 --global-batch 6
     | cut -d, -f1-6 | sort -u
 grep -e expert- -e mapping experts.sh
 
+# Slow devices: the last rank has them, and less to do; or they are better left out, which is what --without takes.
+slow() { weir sweep --config config.json --device h100-sxm --devices 16 --global-batch 64 --memory 20GiB --schedules 1f1b "$@"; }
+slow --slow 2:80% --plan plan.json --json > slow.json; slow --slow 2:80% | grep -o "^With.*an iteration takes\|: let them.*part"
+slow --slow 2:20% | grep -o ": leave them out (--without 2)"
+slow --without 2 --json > without.json
+python3 - <<'END'
+import json
+slow, without, plan = (json.load(open(name)) for name in ('slow.json', 'without.json', 'plan.json'))
+print('left out:', slow['slow']['left_out_ns'] == next(row['iteration_ns'] for row in without['rows'] if row['best']))
+stages = [len(stage['layers']) for stage in plan['stages']]
+print('slow:', [device['speed_permille'] for device in plan['cluster']['devices']], 'with less:', stages[-1] < stages[0] - 2)
+END
+slow --slow 2 | head -1
+slow --slow 2:33.33% | head -1
+slow --slow 16:50%; echo "exit $?"
+
 weir sweep --config config.json --device h100-sxm --devices 32 --without 3 --global-batch 32 --schedules 1f1b \
     --price 2.5 --watts 700 | grep 'have work\|billion tokens [ct]' | sed 's/ [0-9.]* kWh/ N kWh/; s/cost [0-9.]*/cost N/'
 weir sweep --config config.json --device h100-sxm --devices 8 --without 8 --global-batch 64; echo "exit $?"

@@ -138,6 +138,29 @@ static void one_is_no_slower_where_no_hop_is(void **state)
     assert_true(found > 50);
 }
 
+// Those that are numbered last of all that have work, but for as many as have none.
+static void a_rank_is_as_slow_as_its_slowest_device(void **state)
+{
+    (void)state;
+    uint64_t seed = 11;
+    for (int trial = 0; trial < 2000; trial++) {
+        const struct config_row row = random_row(&seed, trial % 2);
+        const uint32_t used = row.tensor * row.context * row.data * row.ranks;
+        struct config_request request = on_devices(used + (uint32_t)random_below(&seed, 5));
+        request.slow = (uint32_t)random_below(&seed, request.devices);
+        request.slow_permille = 700;
+        const uint32_t idle = request.devices - used, slow = request.slow > idle ? request.slow - idle : 0;
+        for (uint32_t rank = 0; rank < row.ranks; rank++) {
+            bool is_slow = false;
+            for (uint64_t d = 0; d < row.data; d++)
+                for (uint64_t i = 0; i < (uint64_t)row.tensor * row.context; i++)
+                    is_slow |= number_of(&row, d, rank, i) >= used - slow;
+            if (config_permille(&request, &row, rank) != (is_slow ? 700 : 1000))
+                fail_msg("trial %d: rank %u", trial, rank);
+        }
+    }
+}
+
 static void says(const struct config_row *row, const char *sentence)
 {
     struct text text = { 0 };
@@ -164,6 +187,7 @@ int main(void)
         cmocka_unit_test(no_message_is_quicker_than_between_devices),
         cmocka_unit_test(even_groups_have_their_own_levels),
         cmocka_unit_test(one_is_no_slower_where_no_hop_is),
+        cmocka_unit_test(a_rank_is_as_slow_as_its_slowest_device),
         cmocka_unit_test(it_says_what_lies_where),
     };
     return cmocka_run_group_tests_name("config_place", tests, NULL, NULL);

@@ -81,11 +81,13 @@ static void holds_placed(const struct config_sweep *both, enum config_placement 
 
 // Every configuration planned by itself, on nodes of so many devices: none is below what its row, or the sweep, calls a
 // bound; none that is said not to fit has a plan; and the best is the best, where the sweep says that nothing is quicker.
-static void holds(const char *config, uint32_t devices, uint64_t memory_bytes, uint64_t node)
+static void holds(const char *config, uint32_t devices, uint64_t memory_bytes, uint64_t node, uint32_t slow)
 {
     struct question question;
     ask(&question, config, devices, memory_bytes);
     static const uint32_t sizes[] = { 1, 2 };
+    question.request.slow = slow;
+    question.request.slow_permille = 600;
     question.request.micro_batches = (struct sweep_list){ sizes, 2 };
     question.device.levels[0].size = node;
     struct config_sweep *sweep = run(&question.request);
@@ -122,11 +124,47 @@ static void holds(const char *config, uint32_t devices, uint64_t memory_bytes, u
 static void nothing_beats_what_it_calls_a_bound(void **state)
 {
     (void)state;
-    holds(llama, 8, 70 * GIB, 8);
-    holds(llama, 8, 8 * GIB, 2);
-    holds(mixtral, 8, 30 * GIB, 4);
-    holds(tied, 4, 20 * GIB, 8);
-    holds(llama, 8, GIB / 2, 8);
+    holds(llama, 8, 70 * GIB, 8, 0);
+    holds(llama, 8, 8 * GIB, 2, 0);
+    holds(mixtral, 8, 30 * GIB, 4, 0);
+    holds(tied, 4, 20 * GIB, 8, 0);
+    holds(llama, 8, GIB / 2, 8, 0);
+}
+
+static void nothing_does_where_devices_are_slow(void **state)
+{
+    (void)state;
+    holds(llama, 8, 12 * GIB, 2, 2);
+    holds(tied, 8, 10 * GIB, 4, 3);
+}
+
+// With all of their rate they are like the others; the less they have the longer it takes, up to what it takes to leave
+// them out, and that is a question of its own.
+static void slow_devices_take_part_or_are_left_out(void **state)
+{
+    (void)state;
+    struct question question;
+    ask(&question, llama, 16, 0);
+    struct config_sweep *all = run(&question.request);
+    question.request.without = 2;
+    struct config_sweep *without = run(&question.request);
+    question.request.without = 0;
+    question.request.slow = 2;
+    uint64_t last = all->best->iteration_ns;
+    for (uint32_t permille = 1000; permille > 100; permille -= 300) {
+        question.request.slow_permille = permille;
+        struct config_sweep *slow = run(&question.request);
+        assert_int_equal(config_left_out_ns(slow), without->best->iteration_ns);
+        if (permille == 1000)
+            assert_int_equal(slow->best->iteration_ns, last);
+        assert_true(slow->best->iteration_ns + last / 50 >= last);  // a plan is within some percent of the best
+        assert_true(slow->lower_bound_ns >= all->lower_bound_ns);
+        last = slow->best->iteration_ns;
+        config_sweep_free(slow);
+    }
+    assert_true(last > all->best->iteration_ns);
+    config_sweep_free(without);
+    config_sweep_free(all);
 }
 
 static void write_all(const struct config_sweep *sweep, struct text *text)
@@ -262,6 +300,8 @@ static void the_page_shows_what_is_written(void **state)
     struct question question;
     struct text text = { 0 };
     ask(&question, llama, 8, 0);
+    question.request.slow = 2;
+    question.request.slow_permille = 800;
     struct config_sweep *sweep = run(&question.request);
     config_write(sweep, &text);
     assert_shown_as_written("docs/formats/configs.md", text.data);
@@ -292,6 +332,13 @@ static void what_cannot_be_is_a_sentence(void **state)
     ask(&question, llama, 8, 0);
     question.request.holding.shard = SHARD_OPTIMIZER;
     refuses(&question, "a sweep over configurations chooses what is shared, and has no host");
+    ask(&question, llama, 8, 0);
+    question.request.slow = 8;
+    question.request.slow_permille = 500;
+    refuses(&question, "8 of 8 devices are slow, which leaves none; say how fast the device is instead");
+    question.request.slow = 1;
+    question.request.slow_permille = 1001;
+    refuses(&question, "slow devices have 1 to 1000 thousandths of the rate of others, not 1001");
     ask(&question, llama, 8, 0);
     question.model.longest = 0;
     refuses(&question, "the model's file does not say how long a sequence is: say how many tokens (sequence)");
@@ -359,6 +406,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_beats_what_it_calls_a_bound),
+        cmocka_unit_test(nothing_does_where_devices_are_slow),
+        cmocka_unit_test(slow_devices_take_part_or_are_left_out),
         cmocka_unit_test(the_number_of_threads_changes_nothing),
         cmocka_unit_test(utilization_is_of_the_models_flops),
         cmocka_unit_test(devices_can_be_missing),
