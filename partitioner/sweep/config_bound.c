@@ -104,16 +104,19 @@ static bool take_best(struct load *load, double *bytes, double *ns)
 }
 
 // What a micro-batch takes with what has to be run again; INFINITY: all of that is not enough.
-static double load_ns(struct load load)
+static double load_ns(const struct load *load)
 {
-    double lacking = load.bytes - load.costs->memory_bytes, bytes, ns;
+    double lacking = load->bytes - load->costs->memory_bytes, bytes, ns;
+    if (lacking <= 0)
+        return load->pass_ns;
+    struct load left = *load;
     while (lacking > 0) {
-        if (!take_best(&load, &bytes, &ns))
+        if (!take_best(&left, &bytes, &ns))
             return INFINITY;
-        load.pass_ns += bytes > lacking ? ns * lacking / bytes : ns;
+        left.pass_ns += bytes > lacking ? ns * lacking / bytes : ns;
         lacking -= bytes;
     }
-    return load.pass_ns;
+    return left.pass_ns;
 }
 
 struct config_flight config_flight(const struct config_row *row, uint32_t rank)
@@ -203,15 +206,12 @@ static bool can_end_in_a_row(const struct bound *bound, double end)
     for (uint32_t s = 0; s < row->ranks && next < units; s++) {
         const struct config_flight flight = config_flight(row, s);
         struct load load = no_load(bound->costs, &flight);
-        double passes = 0;
-        while (next < units) {
-            struct load more = load;
-            const double waited = give_unit(bound, &more, next);
-            if (load_ns(more) > room_ns(bound, s, before, end))
+        double passes = 0, waited = 0;
+        const double room = room_ns(bound, s, before, end);
+        for (; next < units; next++, passes += waited) {
+            waited = give_unit(bound, &load, next);
+            if (load_ns(&load) > room)
                 break;
-            load = more;
-            passes += waited;
-            next++;
         }
         before += passes / config_speed(bound->request, row, s) + hop_ns(bound, s);
     }
@@ -231,11 +231,11 @@ static bool take_blocks(const struct bound *bound, uint32_t rank, double room, u
         give(&load, CHEAP, PART_HEAD);
     if (rank == 0 && flight.dear)
         flight.dear--;  // the first stage may be the embedding alone
-    if (load_ns(load) > room)
+    if (load_ns(&load) > room)
         return false;
     for (uint32_t taken = 0; *left > 0; taken++, --*left) {
         give_block(&load, taken < flight.dear ? DEAR : CHEAP, 0);
-        if (load_ns(load) > room)
+        if (load_ns(&load) > room)
             break;
     }
     return true;
@@ -291,10 +291,15 @@ static double search_end(const struct bound *bound, bool (*can_end)(const struct
         hops += hop_ns(bound, s);
     }
     const double all = costs->work_ns + costs->work_forward_ns;
-    double high = all * ((double)row->micro_batches + row->ranks) / slowest + hops;
-    if (!can_end(bound, high))
+    const double most = all * ((double)row->micro_batches + row->ranks) / slowest + hops;
+    if (!can_end(bound, most))
         return INFINITY;
-    for (int i = 0; i < 30 && high - low > 1e-6 * high; i++) {
+    double high = low, step = 0.01;
+    for (; high < most && !can_end(bound, high); step *= 2) {
+        low = high;
+        high = fmin(high * (1 + step), most);
+    }
+    while (high - low > 1e-5 * high) {
         const double middle = (low + high) / 2;
         if (can_end(bound, middle))
             high = middle;

@@ -17,17 +17,31 @@ static bool are_shared_out_alike(const struct config_row *a, const struct config
            && a->placement == b->placement && a->shard == b->shard;
 }
 
-// The quickest planned row behind `last` of a way to share out that no quicker row has; NULL: there is none.
+static bool has_bound(const struct config_row *row)
+{
+    return row->outcome == CONFIG_NOT_QUICKER || row->outcome == CONFIG_BOUNDED;
+}
+
+// Whether people see `a` before `b`: what was planned by its time, and behind it what was not by its bound.
+static bool comes_before(const struct config_row *a, const struct config_row *b)
+{
+    if (a->outcome == CONFIG_PLANNED || b->outcome == CONFIG_PLANNED)
+        return a->outcome == CONFIG_PLANNED
+               && (b->outcome != CONFIG_PLANNED || a->iteration_ns < b->iteration_ns);
+    return a->lower_bound_ns < b->lower_bound_ns;
+}
+
+// The first row of a way to share out that no row shown so far has; NULL: there is none.
 static const struct config_row *next_best(const struct config_sweep *sweep, const struct config_row *const *shown,
                                           size_t count)
 {
     const struct config_row *found = NULL;
     for (size_t i = 0; i < sweep->count; i++) {
         const struct config_row *row = &sweep->rows[i];
-        bool is_new = row->outcome == CONFIG_PLANNED;
+        bool is_new = row->outcome == CONFIG_PLANNED || has_bound(row);
         for (size_t j = 0; j < count && is_new; j++)
             is_new = !are_shared_out_alike(row, shown[j]);
-        if (is_new && (!found || row->iteration_ns < found->iteration_ns))
+        if (is_new && (!found || comes_before(row, found)))
             found = row;
     }
     return found;
@@ -42,14 +56,20 @@ static const char *outer_dimensions(const struct config_row *row)
 static void print_row(const struct config_sweep *sweep, const struct config_row *row, struct text *text)
 {
     char time[NUMBER_SIZE], peak[NUMBER_SIZE], between[NUMBER_SIZE];
-    text_add(text, "%c %3u %3u %3u %4u %5u  %s  %-9s %3u %5u  %-12s %2u  %9s %5.1f %8.0f %6.1f %9s %9s  ",
+    const uint64_t ns = row->outcome == CONFIG_PLANNED ? row->iteration_ns : row->lower_bound_ns;
+    text_add(text, "%c %3u %3u %3u %4u %5u  %s  %-9s %3u %5u  %-12s %2u %c%9s %5.1f %8.0f ",
              row->is_best       ? '*'
              : row->is_on_front ? '+'
                                 : ' ',
              row->tensor, row->context, row->expert, row->ranks, row->data, outer_dimensions(row),
              estimate_shard_words[row->shard], row->micro_batch, row->micro_batches, row->schedule, row->chunks,
-             time_format(row->iteration_ns, time), 100 * config_utilization(sweep, row->iteration_ns),
-             config_tokens_per_second(sweep, row->iteration_ns), 100 * row->bubble, time_format(row->between_ns, between), bytes_format(row->peak_bytes, peak));
+             has_bound(row) ? '>' : ' ', time_format(ns, time), 100 * config_utilization(sweep, ns),
+             config_tokens_per_second(sweep, ns));
+    if (row->outcome == CONFIG_PLANNED)
+        text_add(text, "%6.1f %9s %9s  ", 100 * row->bubble, time_format(row->between_ns, between),
+                 bytes_format(row->peak_bytes, peak));
+    else
+        text_add(text, "%6s %9s %9s  no plan takes less", "", time_format(row->between_ns, between), "");
     shown_add(text, "%s", row->reason);
     text_add(text, "\n");
 }
@@ -67,8 +87,8 @@ static void print_rows(const struct config_sweep *sweep, struct text *text)
     text_add(text,
              "\n* best, + on the front of time against bytes; of each way to share out (tensor t, context c, expert e,"
              " pipeline p, data d,\nthe order of these two in which devices stand, and what data parallel ones hold once) the"
-             " best that was planned. Micro-batches of\nb sequences, m of them; v stages on each rank. What is planned has to"
-             " be quicker than what was found before, so that not\nevery way has a row.\n");
+             " best that was planned or, behind >,\nthe least bound: what is planned has to be able to be quicker than what"
+             " was found before. Micro-batches of b sequences, m of\nthem; v stages on each rank.\n");
 }
 
 static void print_counts(const struct config_sweep *sweep, struct text *text)
