@@ -53,6 +53,15 @@ static const char *outer_dimensions(const struct config_row *row)
     return row->ranks == 1 || row->data == 1 ? "     " : strstr(config_placement_names[row->placement], "ep-") + 3;
 }
 
+// Of 10^9 tokens.
+static void print_cost(const struct config_sweep *sweep, uint64_t ns, struct text *text)
+{
+    if (sweep->request.price > 0)
+        text_add(text, "%9.4g  ", config_price(sweep, ns));
+    if (sweep->request.watts > 0)
+        text_add(text, "%9.4g  ", config_energy(sweep, ns));
+}
+
 static void print_row(const struct config_sweep *sweep, const struct config_row *row, struct text *text)
 {
     char time[NUMBER_SIZE], peak[NUMBER_SIZE], between[NUMBER_SIZE];
@@ -69,7 +78,9 @@ static void print_row(const struct config_sweep *sweep, const struct config_row 
         text_add(text, "%6.1f %9s %9s  ", 100 * row->bubble, time_format(row->between_ns, between),
                  bytes_format(row->peak_bytes, peak));
     else
-        text_add(text, "%6s %9s %9s  no plan takes less", "", time_format(row->between_ns, between), "");
+        text_add(text, "%6s %9s %9s  ", "", time_format(row->between_ns, between), "");
+    print_cost(sweep, ns, text);
+    text_add(text, "%s", has_bound(row) ? "no plan takes less" : "");
     shown_add(text, "%s", row->reason);
     text_add(text, "\n");
 }
@@ -79,7 +90,8 @@ static void print_rows(const struct config_sweep *sweep, struct text *text)
     const struct config_row *shown[MOST_SHOWN];
     size_t count = 0;
     text_add(text, "\n    t   c   e    p     d  order  shared      b     m  schedule      v  iteration   MFU   tok/s/d"
-                   "   idle   between      peak  why not\n");
+                   "   idle   between      peak  %s%swhy not\n",
+             sweep->request.price > 0 ? "price/10^9 " : "", sweep->request.watts > 0 ? "kWh/10^9t  " : "");
     for (const struct config_row *row; count < MOST_SHOWN && (row = next_best(sweep, shown, count)); count++) {
         print_row(sweep, row, text);
         shown[count] = row;

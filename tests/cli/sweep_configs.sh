@@ -88,7 +88,13 @@ slow --slow 2:33.33% | head -1
 slow --slow 16:50%; echo "exit $?"
 
 weir sweep --config config.json --device h100-sxm --devices 32 --without 3 --global-batch 32 --schedules 1f1b \
-    --price 2.5 --watts 700 | grep 'have work\|billion tokens [ct]' | sed 's/ [0-9.]* kWh/ N kWh/; s/cost [0-9.]*/cost N/'
+    --price 2.5 --watts 700 > priced.txt; grep -o "price/10^9 *kWh/10^9t" priced.txt
+python3 - <<'END'
+lines = open('priced.txt').readlines()
+best = next(line for line in lines if line.startswith('*')).split()
+print('columns:', [line.split()[4].rstrip(',') in best for line in lines if 'billion tokens' in line])
+END
+grep 'have work\|billion tokens [ct]' priced.txt | sed 's/ [0-9.]* kWh/ N kWh/; s/cost [0-9.]*/cost N/'
 weir sweep --config config.json --device h100-sxm --devices 8 --without 8 --global-batch 64; echo "exit $?"
 weir sweep --config config.json --devices 8 --global-batch 64 | head -1
 weir sweep --config config.json --device h100-sxm --devices 8 | head -1
