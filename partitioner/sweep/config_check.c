@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "common/json.h"
+#include "common/number.h"
 #include "partitioner/sweep/config_sweep.h"
 
 static bool is_within(const char *name, uint64_t value, uint64_t least, uint64_t most, struct error *error)
@@ -36,6 +37,14 @@ static bool check_lists(const struct config_request *request, struct error *erro
         && is_within("schedules", request->schedule_count, 0, CONFIG_MOST_SCHEDULES, error);
 }
 
+static uint64_t reach_of(const struct rated_device *device)
+{
+    uint64_t reach = 1;
+    for (size_t i = 0; i < device->level_count; i++)
+        reach = multiply_clamped(reach, device->levels[i].size);
+    return reach;
+}
+
 bool config_check(const struct config_request *request, struct error *error)
 {
     if (!is_within("devices", request->devices, 1, CONFIG_MOST_DEVICES, error)
@@ -52,6 +61,9 @@ bool config_check(const struct config_request *request, struct error *error)
                          request->slow_permille);
     if (!request->device->level_count)
         return error_set(error, "%s has no links, so that no two of it can be used", request->device->name);
+    if (request->devices > reach_of(request->device))
+        return error_set(error, "%u devices are more than the levels of %s hold (%llu)", request->devices,
+                         request->device->name, (unsigned long long)reach_of(request->device));
     if (holding_uses_host(&request->holding) || request->holding.shard != SHARD_NONE || request->holding.window)
         return error_set(error, "a sweep over configurations chooses what is shared, and has no host");
     return true;

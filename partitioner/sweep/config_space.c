@@ -92,14 +92,15 @@ static bool add_row(struct space *space, const struct config_row *made)
         return error_no_memory(space->error, "a sweep");
     struct config_row *row = &sweep->rows[sweep->count++];
     *row = *made;
-    const double least = config_least_ns(&space->costs, space->request, row);
+    double least = config_least_ns(&space->costs, space->request, row);
     row->work_ns = space->costs.work_ns * row->micro_batches / speed_of_all(space, row);
-    row->between_ns = (uint64_t)between_ns(space, row);
-    if (isinf(least))
+    if (isinf(least)) {
         row->outcome = CONFIG_DOES_NOT_FIT;
-    else
-        row->bound_ns = row->between_ns + (uint64_t)(least * (1 - 1e-6));
-    row->expected_ns = row->between_ns + (uint64_t)fmax(isinf(least) ? 0 : least, promised_ns(space, row));
+        least = row->work_ns;
+    }
+    row->between_ns = (uint64_t)between_ns(space, row);
+    row->bound_ns = row->between_ns + (uint64_t)(least * (1 - 1e-6));
+    row->expected_ns = row->between_ns + (uint64_t)fmax(least, promised_ns(space, row));
     return true;
 }
 

@@ -332,6 +332,9 @@ static void what_cannot_be_is_a_sentence(void **state)
     ask(&question, llama, 8, 0);
     question.request.holding.shard = SHARD_OPTIMIZER;
     refuses(&question, "a sweep over configurations chooses what is shared, and has no host");
+    ask(&question, llama, 129, 0);
+    question.device.levels[1].size = 16;
+    refuses(&question, "129 devices are more than the levels of h100-sxm hold (128)");
     ask(&question, llama, 8, 0);
     question.request.slow = 8;
     question.request.slow_permille = 500;
