@@ -391,6 +391,8 @@ struct weir_config_sweeping {
     struct weir_estimating estimating;
     uint32_t devices;       // needed: how many there are
     uint32_t without;       // of them that are missing: as many pipelines as there can be, and the rest idle
+    uint32_t slow;          // of those that are there, so many are slow: whether they are worth it
+    uint32_t slow_permille; // and have so many thousandths of the rate of the others
     uint64_t global_batch;  // needed: sequences of an iteration
     double price, watts;    // of a device, for an hour: what 10^9 tokens cost, and take in kWh; usual: it is not said
     // What may be chosen; usual: every way that may be good (docs/estimate.md). Each has 64 numbers at most.
@@ -399,6 +401,7 @@ struct weir_config_sweeping {
     struct weir_numbers micro_batch;              // sequences in one; there are as many as the batch then has
     const char *const *shards;     // as estimating.shard; usual: "none", "optimizer", and "weights" of one rank
     size_t shard_count;
+    const char *placement;         // "tp-cp-ep-dp-pp" or "tp-cp-ep-pp-dp", Megatron's orders of devices; usual: both
     const char *const *schedules;  // usual: "1f1b", "interleaved", "zb-h1", "zb-v"; such as flush
     size_t schedule_count;
     const char *optimizer;  // usual: "adamw-master"

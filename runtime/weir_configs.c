@@ -36,6 +36,18 @@ static bool given_shards(const struct weir_config_sweeping *sweeping, enum estim
     return true;
 }
 
+static bool given_placement(const char *name, struct config_placements *placements, struct error *error)
+{
+    static const enum config_placement each[] = { PLACEMENT_DATA_INSIDE, PLACEMENT_PIPELINE_INSIDE };
+    unsigned placement;
+    if (!name)
+        return true;
+    if (!given_choice(name, "placement", config_placement_names, &placement, error))
+        return false;
+    *placements = (struct config_placements){ &each[placement], 1 };
+    return true;
+}
+
 static struct sweep_list list(struct weir_numbers numbers)
 {
     return (struct sweep_list){ numbers.at, numbers.count };
@@ -53,6 +65,8 @@ static bool read_request(const struct weir_config_sweeping *given, enum estimate
     *request = (struct config_request){
         .devices = given->devices,
         .without = given->without,
+        .slow = given->slow,
+        .slow_permille = given->slow_permille,
         .global_batch = given->global_batch,
         .price = given->price,
         .watts = given->watts,
@@ -73,6 +87,7 @@ static bool read_request(const struct weir_config_sweeping *given, enum estimate
         .progress = tell_configs,
     };
     return is_asked(given, error) && given_shards(given, shards, error)
+        && given_placement(given->placement, &request->placements, error)
         && given_estimating(&given->estimating, &request->how, error)
         && (!given->optimizer || given_optimizer(given->optimizer, &request->holding.optimizer, error));
 }

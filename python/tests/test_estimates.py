@@ -75,12 +75,14 @@ class Configs(Case):
         said = subprocess.run([command, 'sweep', '--config', 'config.json', '--device', 'a100-80', '--devices', '8',
                                '--global-batch', '16', '--tensor', '1,2', '--ranks', '2,4', '--micro-batch', '1',
                                '--shard', 'optimizer', '--schedules', '1f1b,zb-v', '--sequence', '2048', '--attention',
-                               'flash', '--without', '1', '--price', '2.5', '--watts', '400', '--memory', '20GiB',
+                               'flash', '--without', '1', '--slow', '1:80%',
+                               '--placement', 'tp-cp-ep-pp-dp', '--price', '2.5', '--watts', '400', '--memory', '20GiB',
                                '--optimizer', 'adam8bit', '--budget', '3000', '--json'], check=True, capture_output=True,
                               text=True).stdout
         found = weir.sweep_configs('config.json', 'a100-80', devices=8, global_batch=16, tensor=[1, 2], ranks=(2, 4),
                                    micro_batch=1, shard='optimizer', schedules=['1f1b', 'zb-v'], sequence=2048,
-                                   attention='flash', without=1, price=2.5, watts=400, memory='20GiB',
+                                   attention='flash', without=1, slow=1, slow_rate=0.8,
+                                   placement='tp-cp-ep-pp-dp', price=2.5, watts=400, memory='20GiB',
                                    optimizer='adam8bit', budget=3000, threads=1)
         self.assertEqual(found.json(), said)
 
@@ -102,6 +104,8 @@ class Configs(Case):
             ('shards: "some" is none of none, optimizer, gradients, weights', {'shard': ['none', 'some']}),
             ('pipedream does not flush: its iterations are not of so many sequences', {'schedules': 'pipedream'}),
             ('8 devices without 8 leave none', {'without': 8}),
+            ('placement: "dp" is none of tp-cp-ep-dp-pp, tp-cp-ep-pp-dp', {'placement': 'dp'}),
+            ('slow_rate in thousandths: 1100 is not between 1 and 1000', {'slow': 1, 'slow_rate': 1.1}),
         ):
             with self.subTest(sentence):
                 self.refuses(sentence, 2, weir.sweep_configs, LLAMA, 'h100-sxm',

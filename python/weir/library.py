@@ -96,12 +96,12 @@ class Sweeping(Structure):
 
 class ConfigSweeping(Structure):
     _fields_ = [
-        ('estimating', Estimating), ('devices', c_uint32), ('without', c_uint32), ('global_batch', c_uint64),
-        ('price', c_double), ('watts', c_double), ('tensor', Numbers), ('context', Numbers), ('expert', Numbers),
+        ('estimating', Estimating), ('devices', c_uint32), ('without', c_uint32), ('slow', c_uint32),
+        ('slow_permille', c_uint32), ('global_batch', c_uint64), ('price', c_double), ('watts', c_double), ('tensor', Numbers), ('context', Numbers), ('expert', Numbers),
         ('ranks', Numbers), ('chunks', Numbers), ('micro_batch', Numbers), ('shards', POINTER(c_char_p)),
-        ('shard_count', c_size_t), ('schedules', POINTER(c_char_p)), ('schedule_count', c_size_t),
-        ('optimizer', c_char_p), ('memory_bytes', c_uint64), ('budget', c_uint64), ('deadline_ns', c_uint64),
-        ('threads', c_uint), ('watch', POINTER(Watch)),
+        ('shard_count', c_size_t), ('placement', c_char_p), ('schedules', POINTER(c_char_p)),
+        ('schedule_count', c_size_t), ('optimizer', c_char_p), ('memory_bytes', c_uint64), ('budget', c_uint64),
+        ('deadline_ns', c_uint64), ('threads', c_uint), ('watch', POINTER(Watch)),
     ]
 
 

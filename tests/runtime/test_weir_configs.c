@@ -263,6 +263,10 @@ static void what_cannot_be_is_a_sentence(void **state)
     REFUSES("schedules: 33 is not between 0 and 32", wrong.schedules = some; wrong.schedule_count = 33);
     REFUSES("devices: 65537 is not between 1 and 65536", wrong.devices = 65537);
     REFUSES("8 devices without 8 leave none", wrong.without = 8);
+    REFUSES("4 of 4 devices are slow, which leaves none; say how fast the device is instead", wrong.without = 4;
+            wrong.slow = 4; wrong.slow_permille = 800);
+    REFUSES("slow devices have 1 to 1000 thousandths of the rate of others, not 0", wrong.slow = 1);
+    REFUSES("placement: \"dp-pp\" is none of tp-cp-ep-dp-pp, tp-cp-ep-pp-dp", wrong.placement = "dp-pp");
     REFUSES("price: -1 is no amount, which is 0 or more", wrong.price = -1);
     REFUSES("watts: inf is no amount, which is 0 or more", wrong.watts = INFINITY);
     REFUSES("no configuration of 7 devices takes a batch of 5: a pipeline has 1 to 6 ranks (blocks, embedding and head),"
