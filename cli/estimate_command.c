@@ -33,7 +33,7 @@ static const struct argp_option options[] = {
     { "data", KEY_DATA, "N", 0, "Devices with the same weights and other data (1)", 0 },
     { "shard", KEY_SHARD, "WHAT", 0, "What these hold once: none, optimizer, gradients, weights", 0 },
     { "micro-batch", KEY_MICRO_BATCH, "N", 0, "Sequences in a micro-batch (1)", 0 },
-    { "whole-blocks", KEY_WHOLE_BLOCKS, 0, 0, "No cut between a block's attention and its MLP (Megatron, torchtitan)", 0 },
+    { "whole-blocks", KEY_WHOLE_BLOCKS, 0, 0, "Stages are of whole blocks (Megatron)", 0 },
     { "variants", KEY_VARIANTS, "LIST", 0, "Degrees that plans may choose among: 2,4,context2,expert8, ..; or all", 0 },
     { "explain", KEY_EXPLAIN, 0, 0, "Where each layer's time goes", 0 },
     { "list", KEY_LIST, 0, 0, "The built-in devices", 0 },

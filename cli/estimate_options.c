@@ -12,19 +12,19 @@ enum {
 enum { MOST_TOKENS = 1 << 26 };
 
 static const struct argp_option options[] = {
-    { "sequence", KEY_SEQUENCE, "N", 0, "Tokens in a sequence (as long as the model's file says)", 0 },
+    { "sequence", KEY_SEQUENCE, "N", 0, "Tokens in a sequence (as many as CONFIG says)", 0 },
     { "dtype", KEY_DTYPE, "T", 0, "Of activations and weights (bf16)", 0 },
     { "products", KEY_PRODUCTS, "T", 0, "Of what products read (as --dtype): fp8, fp4", 0 },
     { "attention", KEY_ATTENTION, "HOW", 0, "fused, flash (FlashAttention 2), plain, again", 0 },
     { "overlap", KEY_OVERLAP, "WHAT", 0, "Messages in a layer behind products: nothing, backward, all", 0 },
     { "dispatch", KEY_DISPATCH, "HOW", 0, "A token to each of its experts, or once to a group that has some", 0 },
-    { "loss", KEY_LOSS, "HOW", 0, "Of the logits: inplace (Megatron), plain (PyTorch's cross_entropy), fused", 0 },
-    { "again", KEY_AGAIN, "WHAT,..", 0, "Not kept but computed again: norms, activations, latent", 0 },
+    { "loss", KEY_LOSS, "HOW", 0, "inplace (Megatron), plain (PyTorch), fused", 0 },
+    { "again", KEY_AGAIN, "WHAT,..", 0, "Run again: norms, activations, latent", 0 },
     { "sequence-parallel", KEY_SEQUENCE_PARALLEL, 0, 0, "Norms and residuals split over the tensor group", 0 },
     { "graphs", KEY_GRAPHS, 0, 0, "Launches cost the host nothing (CUDA graphs)", 0 },
-    { "blocking", KEY_BLOCKING, 0, 0, "The host waits for each kernel (CUDA_LAUNCH_BLOCKING)", 0 },
+    { "blocking", KEY_BLOCKING, 0, 0, "CUDA_LAUNCH_BLOCKING is set", 0 },
     { "hidden-experts", KEY_HIDDEN_EXPERTS, 0, 0, "What experts send is hidden behind other work", 0 },
-    { "compiled", KEY_COMPILED, 0, 0, "Small passes over memory are part of the kernel beside them", 0 },
+    { "compiled", KEY_COMPILED, 0, 0, "Small passes are part of the kernel beside them", 0 },
     { 0 },
 };
 

@@ -129,7 +129,7 @@ static void print_slow(const struct config_sweep *sweep, struct text *text)
     if (!without)
         text_add(text, "and without them no plan fits.\n");
     else if (without < with)
-        text_add(text, "without them %s: leave them out (--without %u), which is %.1f %% quicker.\n",
+        text_add(text, "without them %s: leave them out, %u in all, which is %.1f %% quicker.\n",
                  time_format(without, other), request->without + request->slow,
                  100 * (1 - (double)without / (double)with));
     else

@@ -74,7 +74,7 @@ grep -e expert- -e mapping experts.sh
 # Slow devices: the last rank has them, and less to do; or they are better left out, which is what --without takes.
 slow() { weir sweep --config config.json --device h100-sxm --devices 16 --global-batch 64 --memory 20GiB --schedules 1f1b "$@"; }
 slow --slow 2:80% --plan plan.json --json > slow.json; slow --slow 2:80% | grep -o "^With.*an iteration takes\|: let them.*part"
-slow --slow 2:20% | grep -o ": leave them out (--without 2)"
+slow --slow 2:20% | grep -o ": leave them out, 2 in all"
 slow --without 2 --json > without.json
 python3 - <<'END'
 import json
