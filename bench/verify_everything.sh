@@ -45,6 +45,8 @@ replicas-3  gpt      2*p+1  2 3  --shard weights
 replicas-a  gpt      6*p    1 2  --shard weights --window 2
 replicas-h  gpt      6*p    2 1  --shard weights --host optimizer,activations
 replicas-s  tensor   4*p    2 1  --tensor --shard optimizer
+replicas-b  gpt      2*p+1  2 3  --shard weights --optimizer adam8bit
+replicas-t  gpt      2*p+1  3 1  --shard gradients --optimizer lamb / --clip 0.5
 signs       gpt      6*p    2 3  --optimizer adam1bit / --freeze-step 1
 rows        tensor   2*p    1 1  --rows
 rows-3      tensor   4*p    2 1  --rows --shard weights
@@ -85,7 +87,7 @@ profiles() {  # FOLDER TOKENS
     profile $1/unet mlp-unet,width=16,blocks=4,sequence=$2,micro_batch=2
 }
 profiles whole 8
-profiles parts 128  # of as many as have something to split
+profiles parts 256  # of as many as have something to split
 
 equal=0 refused=0 failed=0 number=0
 row() { printf '%-8s %-15s %s ranks  %-10s  %-9s %s\n' "$@"; }

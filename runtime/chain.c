@@ -276,6 +276,7 @@ struct chain *chain_create(const struct weir_layer *layers, size_t layer_count, 
     chain->stage.takes_splits = splits > 1;
     chain->stage.self = chain;
     chain->stage.shard = holding->shard;
+    chain->stage.unit = optimizer_unit(holding->optimizer);
     if (!check_numbers(chain, error) || !check_splits(chain, error)
         || !measure_stage(chain, layers, layer_count, recompute, holding, replicas, error)
         || !chain_collect_exempt(chain, error)) {

@@ -446,6 +446,16 @@ static bool can_run(const struct interpreter_needs *needs, struct error *error)
     return true;
 }
 
+static bool shares_fit(const struct interpreter *in, struct error *error)
+{
+    for (uint32_t l = 0; l < in->flights.local_count; l++) {
+        const struct local *local = &in->flights.locals[l];
+        if (!in->needs.optimizer->own && !share_fits(&local->own, local->does, in->needs.optimizer->kind, error))
+            return error_at(error, "stage %u", (unsigned)(local->does - in->needs.stages));
+    }
+    return true;
+}
+
 struct interpreter *interpreter_create(const struct interpreter_needs *needs, struct error *error)
 {
     if (!can_run(needs, error))
@@ -460,6 +470,7 @@ struct interpreter *interpreter_create(const struct interpreter_needs *needs, st
     replays_open(&in->replays, needs->queue, needs->captures_at_once);
     if (!flights_open(&in->flights, needs->schedule, needs->weight_plan->placement, needs->rank, needs->stages,
                       needs->slab, error)
+        || !shares_fit(in, error)
         || !clipping_open(&in->clipping, queue_device(needs->queue), needs->stages, needs->schedule->stages,
                           needs->optimizer->clip, needs->scaling.scale > 0, needs->split, needs->member, error)
         || !host_updates_open(&in->host_updates, needs->queue, needs->slab, needs->optimizer, error)

@@ -40,7 +40,7 @@ static struct reduction reduction_of(const struct interpreter *in, const struct 
 {
     const uint64_t number_bytes = precision_bytes(device_precision(queue_device(in->needs.queue)));
     return (struct reduction){ .group = (uint32_t)(local->does - in->needs.stages), .first = first, .count = count,
-                               .whole = local->memory->all_weights / number_bytes };
+                               .whole = local->memory->all_weights / number_bytes, .edges = local->own.edges };
 }
 
 static bool gather(const struct stage_exchange *self, struct queue *queue, void *room, uint64_t first, uint64_t count,

@@ -29,6 +29,7 @@ static struct reduction reduction_of(const struct interpreter *in, const struct 
         .numbers = local->memory->gradients,
         .number_bytes = sizeof(float),
         .count = local->memory->bytes.gradients / sizeof(float),
+        .edges = local->own.edges,
         .brought = local->brought / needs->schedule->splits,
         .samples = needs->schedule->weights != WEIGHTS_FLUSH ? needs->weight_plan->samples : 0,
     };

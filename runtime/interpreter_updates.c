@@ -167,6 +167,7 @@ static bool gather_weights(struct interpreter *in, const struct local *local, st
         .numbers = row_at(&local->memory->weights, local->ring.newest),
         .number_bytes = number_bytes,
         .count = local->memory->all_weights / number_bytes,
+        .edges = local->own.edges,
     };
     if (local->own.copies == 1 || local_shares_weights(local))
         return true;

@@ -55,6 +55,17 @@ bool optimizer_keeps_blocks(enum optimizer_kind kind)
     return kind == OPTIMIZER_ADAFACTOR || kind == OPTIMIZER_ADAM_8BIT;
 }
 
+uint64_t optimizer_block_count(uint64_t numbers)
+{
+    return (numbers + EIGHT_BIT_BLOCK - 1) / EIGHT_BIT_BLOCK;
+}
+
+uint64_t optimizer_block_bytes(uint64_t numbers)
+{
+    const uint64_t codes = 2 * numbers, size = sizeof(float);
+    return 2 * size * optimizer_block_count(numbers) + (codes + size - 1) / size * size;
+}
+
 uint32_t optimizer_parts(enum optimizer_kind kind)
 {
     return optimizer_keeps_blocks(kind) ? 1 : (uint32_t)optimizer_copies(kind) - optimizer_sends_signs(kind);
@@ -197,7 +208,7 @@ static void walk_range(const struct work *work, uint64_t first, uint64_t end,
 static struct exempt tensor_of(const struct stage_part *part, size_t tensor, enum precision precision)
 {
     if (part->tensor_count == 0)
-        return (struct exempt){ part->first, part->numbers > 0 ? part->first + part->numbers : part->end };
+        return (struct exempt){ part->first, stage_part_end(part) };
     const struct weir_tensor *from = &part->tensors[tensor];
     const uint64_t first = part->first + from->first_byte / precision_bytes(precision);
     return (struct exempt){ first, first + (from->rows > 0 ? from->rows : 1) * from->columns };
@@ -261,7 +272,7 @@ static void decay_range(const struct work *work, uint64_t first, uint64_t end, b
 
 static void update_by_adam8bit(const struct work *work, const struct stage_part *part, float *state)
 {
-    const uint64_t count = part->end - part->first, blocks = (count + EIGHT_BIT_BLOCK - 1) / EIGHT_BIT_BLOCK;
+    const uint64_t count = stage_part_end(part) - part->first, blocks = optimizer_block_count(count);
     const struct optimizer *optimizer = work->optimizer;
     struct values *next = values_at(work->buffers->next, PRECISION_FP32, part->first);
     const struct eight_bit_span span = {

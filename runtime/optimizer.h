@@ -73,6 +73,11 @@ const char *optimizer_copy_name(enum optimizer_kind kind, uint64_t copy);
 //     adam8bit    | scales of first moments | of second ones | codes of first moments | of second ones |
 bool optimizer_keeps_blocks(enum optimizer_kind kind);
 
+// Of adam8bit, how many blocks so many numbers of a layer are, from one where a block begins on, and what it keeps of
+// them: a multiple of a float's bytes.
+uint64_t optimizer_block_count(uint64_t numbers);
+uint64_t optimizer_block_bytes(uint64_t numbers);
+
 // In how many parts a layer's state is kept in files: its copies, but for what is each replica's own (what signs leave),
 // or its block.
 uint32_t optimizer_parts(enum optimizer_kind kind);

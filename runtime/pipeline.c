@@ -311,8 +311,7 @@ static struct state_span span_of(const struct pipeline *pipeline, uint32_t layer
 {
     if (is_block(pipeline, part)) {
         const struct stage_part *of = part_of(pipeline, layer, stage);
-        return (struct state_span){ .stage = stage, .part = part, .first = of->state / sizeof(float),
-                                    .count = (of->state_end - of->state) / sizeof(float) };
+        return (struct state_span){ .stage = stage, .part = part, .first = of->state, .count = of->state_end - of->state };
     }
     return (struct state_span){ .stage = stage, .part = part, .first = offset / pipeline->number_bytes,
                                 .count = number_count(pipeline, layer) };

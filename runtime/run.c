@@ -11,6 +11,7 @@
 #include "device/communicator.h"
 #include "runtime/channels.h"
 #include "runtime/shard_meeting.h"
+#include "runtime/shares.h"
 #include "runtime/sharing.h"
 #include "runtime/threads.h"
 #include "runtime/wired/wired.h"
@@ -641,7 +642,8 @@ bool session_is_shared(const struct session *session, uint32_t stage, uint32_t p
 // What of a part is one number's, and all numbers of it.
 static uint64_t number_bytes(const struct session *session, uint32_t part)
 {
-    return part == 0 ? precision_bytes(device_precision(session->device)) : sizeof(float);
+    const bool is_block = optimizer_keeps_blocks(session->settings.optimizer.kind);
+    return part == 0 ? precision_bytes(device_precision(session->device)) : is_block ? 1 : sizeof(float);
 }
 
 static uint64_t number_count(const struct session *session, uint32_t stage)
@@ -650,37 +652,32 @@ static uint64_t number_count(const struct session *session, uint32_t stage)
     return (bytes->all_weights > 0 ? bytes->all_weights : bytes->weights) / number_bytes(session, 0);
 }
 
-// A piece of a span that one copy has.
-struct state_piece {
-    uint64_t first, count;  // numbers, of all
-    uint64_t at;            // the first of them among those that the copy has
-};
-
-static struct state_piece shared_piece(const struct session *session, const struct state_span *span, uint32_t copy)
+// Of a span what one copy has.
+static struct share_pieces shared_pieces(const struct session *session, const struct state_span *span, uint32_t copy)
 {
-    const uint32_t copies = session_copies(session, span->stage);
+    const struct stage *stage = &session->stages[span->stage];
     const uint64_t count = number_count(session, span->stage);
-    const uint64_t own = share_first(count, copy, copies);
-    const uint64_t first = max_u64(span->first, own);
-    const uint64_t end = min_u64(span->first + span->count, share_first(count, copy + 1, copies));
-    return first < end ? (struct state_piece){ first, end - first, first - own } : (struct state_piece){ 0 };
+    const struct share share = share_range(stage, count, copy, session_copies(session, span->stage));
+    const bool is_block = span->part > 0 && optimizer_keeps_blocks(session->settings.optimizer.kind);
+    return is_block && span->count > 0 ? share_block_pieces(&share, stage, span->first)
+                                       : share_pieces(&share, span->first, span->count);
 }
 
-static struct state_piece piece_of(const struct session *session, const struct state_span *span, uint32_t copy)
+static struct share_pieces pieces_of(const struct session *session, const struct state_span *span, uint32_t copy)
 {
     return session_is_shared(session, span->stage, span->part)
-               ? shared_piece(session, span, copy)
-               : (struct state_piece){ span->first, span->count, span->first };
+               ? shared_pieces(session, span, copy)
+               : (struct share_pieces){ { { span->first, span->count, span->first } }, span->count > 0 };
 }
 
-static void *find_piece(const struct session *session, const struct state_span *span, const struct state_piece *piece,
+static void *find_piece(const struct session *session, const struct state_span *span, const struct share_piece *piece,
                         uint32_t rank)
 {
     char *state = interpreter_state(session->workers[rank].interpreter, span->stage, span->part);
     return state + piece->at * number_bytes(session, span->part);
 }
 
-static bool read_piece(const struct session *session, const struct state_span *span, const struct state_piece *piece,
+static bool read_piece(const struct session *session, const struct state_span *span, const struct share_piece *piece,
                        uint32_t rank, void *host, struct error *error)
 {
     struct queue *queue = session->workers[rank].queue;
@@ -695,34 +692,35 @@ static bool read_shared(struct session *session, const struct state_span *span, 
     const struct process_group *group = session->settings.group;
     const uint64_t size = number_bytes(session, span->part);
     bool good = true;
+    memset(host, 0, span->count * size);  // nobody has what is behind the last number of a block
     for (uint32_t copy = 0; good && copy < session_copies(session, span->stage); copy++) {
         const uint32_t rank = placement_rank(session->placement, span->stage, copy);
-        const struct state_piece piece = piece_of(session, span, copy);
-        char *to = host + (piece.first - span->first) * size;
-        if (piece.count == 0)
-            continue;
-        good = (!is_here(session, rank) || read_piece(session, span, &piece, rank, to, error))
-            && (!group || group->broadcast(group->self, rank, to, piece.count * size, error));
+        const struct share_pieces pieces = pieces_of(session, span, copy);
+        for (size_t i = 0; good && i < pieces.count; i++) {
+            char *to = host + (pieces.at[i].first - span->first) * size;
+            good = (!is_here(session, rank) || read_piece(session, span, &pieces.at[i], rank, to, error))
+                && (!group || group->broadcast(group->self, rank, to, pieces.at[i].count * size, error));
+        }
     }
     return good;
 }
 
 // Weights are there once more where the host updates them, those that the copy updates.
-static void write_second(const struct session *session, const struct state_span *span, const struct state_piece *piece,
+static void write_second(const struct session *session, const struct state_span *span, const struct share_piece *piece,
                          uint32_t copy, const char *host)
 {
     const struct worker *worker = &session->workers[placement_rank(session->placement, span->stage, copy)];
     char *second = interpreter_host_weights(worker->interpreter, span->stage);
-    const struct state_piece own = shared_piece(session, span, copy);
+    const struct share_pieces shared = shared_pieces(session, span, copy);
     const bool has_share = session_is_shared(session, span->stage, 1) && !session->stages[span->stage].bytes.streams;
-    const struct state_piece *what = has_share ? &own : piece;
+    const struct share_piece *what = has_share ? shared.at : piece;
     const uint64_t size = number_bytes(session, 0);
-    if (second && what->count > 0)
+    if (second && (!has_share || shared.count > 0))
         queue_upload(worker->queue, second + what->at * size, host + (what->first - span->first) * size,
                      what->count * size);
 }
 
-static void write_piece(const struct session *session, const struct state_span *span, const struct state_piece *piece,
+static void write_piece(const struct session *session, const struct state_span *span, const struct share_piece *piece,
                         uint32_t copy, const char *host)
 {
     const uint32_t rank = placement_rank(session->placement, span->stage, copy);
@@ -736,9 +734,9 @@ static void write_piece(const struct session *session, const struct state_span *
 bool session_read_state(struct session *session, const struct state_span *span, uint32_t copy, void *host,
                         struct error *error)
 {
-    const struct state_piece piece = piece_of(session, span, copy);
+    const struct share_pieces pieces = pieces_of(session, span, copy);
     if (!session_is_shared(session, span->stage, span->part))
-        return read_piece(session, span, &piece, placement_rank(session->placement, span->stage, copy), host, error);
+        return read_piece(session, span, pieces.at, placement_rank(session->placement, span->stage, copy), host, error);
     char *room = host ? NULL : malloc(span->count * number_bytes(session, span->part) + 1);
     const bool good = host || room ? read_shared(session, span, host ? host : room, error)
                                    : error_no_memory(error, "what replicas share");
@@ -750,10 +748,11 @@ bool session_write_copy(struct session *session, const struct state_span *span, 
                         struct error *error)
 {
     const uint32_t rank = placement_rank(session->placement, span->stage, copy);
-    const struct state_piece piece = piece_of(session, span, copy);
-    if (!is_here(session, rank) || piece.count == 0)
+    const struct share_pieces pieces = pieces_of(session, span, copy);
+    if (!is_here(session, rank) || pieces.count == 0)
         return true;
-    write_piece(session, span, &piece, copy, host);
+    for (size_t i = 0; i < pieces.count; i++)
+        write_piece(session, span, &pieces.at[i], copy, host);
     return queue_wait(session->workers[rank].queue, error);
 }
 

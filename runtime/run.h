@@ -97,7 +97,7 @@ uint64_t session_host_bytes(const struct session *session, uint32_t rank);
 // and how many steps were made, by which layers find their data. (Versions of the weights are kept within a step only.)
 
 // Numbers [first, first + count) of a stage's newest weights, part 0; or of what the optimizer keeps of them, a float
-// for each: parts 1 to optimizer_copies().
+// for each: parts 1 to optimizer_copies(). Of one that keeps blocks part 1 is these, and numbers are bytes.
 struct state_span {
     uint32_t stage, part;
     uint64_t first, count;

@@ -117,11 +117,18 @@ struct stage_part {
     size_t tensor_count;
 };
 
+// Behind the last number that the layer has.
+static inline uint64_t stage_part_end(const struct stage_part *part)
+{
+    return part->numbers > 0 ? part->first + part->numbers : part->end;
+}
+
 struct stage {
     const struct stage_functions *functions;
     void *self;
     struct stage_bytes bytes;  // of one replica
-    enum shard shard;          // what replicas share of its states
+    enum shard shard;          // what replicas share of its states,
+    enum optimizer_unit unit;  // and what of a layer's numbers no share cuts
     const struct exempt *exempt;  // ascending and apart; borrowed
     size_t exempt_count;
     const struct shared *shared;  // ascending by key; borrowed

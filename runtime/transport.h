@@ -77,6 +77,7 @@ struct reduction {
     uint64_t count;
     void *own;              // GATHER, ONTO: the copy's own share, where it is apart from them; or NULL
     uint64_t first, whole;  // then: they are elements [first, first + count) of `whole`, of which copies have shares
+    const uint64_t *edges;  // where those shares begin, and the end of the last; NULL: as share_first() has them
     float *sums;            // SIGNS: what those of a copy's share are added to, on its own `sum_count` numbers,
     const float *where;     // those that count (kernel_add_signs()),
     uint64_t sum_count;
@@ -92,14 +93,19 @@ static inline uint64_t share_first(uint64_t count, uint32_t copy, uint32_t copie
     return count * copy / copies;
 }
 
+static inline uint64_t reduction_edge(const struct reduction *reduction, uint32_t copy, uint32_t copies)
+{
+    const uint64_t whole = reduction->own ? reduction->whole : reduction->count;
+    return reduction->edges ? reduction->edges[copy] : share_first(whole, copy, copies);
+}
+
 // What of a reduction's numbers is a copy's share, counted from the first of them, and where the copy has it.
 struct reduction_share {
     uint64_t first, count;
 };
 static inline struct reduction_share reduction_share(const struct reduction *reduction, uint32_t copy, uint32_t copies)
 {
-    const uint64_t whole = reduction->own ? reduction->whole : reduction->count;
-    const uint64_t begin = share_first(whole, copy, copies), end = share_first(whole, copy + 1, copies);
+    const uint64_t begin = reduction_edge(reduction, copy, copies), end = reduction_edge(reduction, copy + 1, copies);
     const uint64_t last = reduction->first + reduction->count;
     const uint64_t from = begin > reduction->first ? begin : reduction->first, to = end < last ? end : last;
     return from < to ? (struct reduction_share){ from - reduction->first, to - from } : (struct reduction_share){ 0 };
@@ -109,7 +115,7 @@ static inline void *reduction_own(const struct reduction *reduction, uint32_t co
 {
     const uint64_t at = reduction->first + reduction_share(reduction, copy, copies).first;
     return reduction->own ? (char *)reduction->own
-                                + (at - share_first(reduction->whole, copy, copies)) * reduction->number_bytes
+                                + (at - reduction_edge(reduction, copy, copies)) * reduction->number_bytes
                           : (char *)reduction->numbers + at * reduction->number_bytes;
 }
 

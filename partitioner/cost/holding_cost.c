@@ -4,11 +4,6 @@
 
 #include "common/number.h"
 
-static uint64_t share_of(uint64_t bytes, uint32_t replicas)
-{
-    return replicas == 1 ? bytes : round_to_256(bytes / replicas + (bytes % replicas > 0));
-}
-
 // The shares of all replicas but one. No less for more replicas.
 static uint64_t others_of(uint64_t bytes, uint32_t replicas)
 {
@@ -40,27 +35,35 @@ uint64_t host_states_bytes(const struct host_states *states)
     return add_clamped(add_clamped(states->weights, states->gradients), states->optimizer);
 }
 
+static struct shared_states shared_of(const struct stage_states *states, uint64_t tensor)
+{
+    return (struct shared_states){ states->layers, states->weights, states->optimizer, tensor };
+}
+
 struct held_bytes holding_bytes(const struct holding *holding, uint32_t replicas, const struct stage_states *states)
 {
     struct held_bytes held = { .weights = states->weights,
                                .gradients = holding_gradient_bytes(holding, states->weights),
                                .optimizer = states->optimizer };
+    const struct shared_states shared = shared_of(states, states->tensor);
     held.all_weights = held.weights;
     held.all_gradients = held.gradients;
     if (holding_is_sharded(holding, replicas, SHARD_OPTIMIZER))
-        held.optimizer = holding_state_share(holding, held.optimizer, replicas);
+        held.optimizer = holding_state_share(holding, &shared, replicas);
     if (holding_is_sharded(holding, replicas, SHARD_GRADIENTS))
-        held.gradients = share_of(held.gradients, replicas);
+        held.gradients = holding_share(holding, held.gradients, states->tensor, replicas);
     if (holding_is_sharded(holding, replicas, SHARD_WEIGHTS))
-        held.weights = share_of(held.weights, replicas);
+        held.weights = holding_share(holding, held.weights, states->tensor, replicas);
     held.version = held.weights;
     if (holding->optimizer_on_host) {
-        const bool shared = holding_is_sharded(holding, replicas, SHARD_OPTIMIZER)
+        const bool shares = holding_is_sharded(holding, replicas, SHARD_OPTIMIZER)
                          && !holding_streams(holding, states->layers);
         const uint64_t gradients = holding_gradient_bytes(holding, states->weights);
-        held.host = (struct host_states){ .weights = shared ? share_of(states->weights, replicas) : states->weights,
-                                          .gradients = shared ? share_of(gradients, replicas) : gradients,
-                                          .optimizer = held.optimizer };
+        held.host = (struct host_states){
+            .weights = shares ? holding_share(holding, states->weights, states->tensor, replicas) : states->weights,
+            .gradients = shares ? holding_share(holding, gradients, states->tensor, replicas) : gradients,
+            .optimizer = held.optimizer,
+        };
         held.optimizer = 0;
     }
     if (holding_streams(holding, states->layers)) {
@@ -119,11 +122,11 @@ static void add_step(const struct holding *holding, const struct stage_place *pl
                      const struct stage_states *states, struct cost_row *row)
 {
     const bool shared = holding_is_sharded(holding, place->replicas, SHARD_OPTIMIZER);
-    const uint64_t weights = shared ? share_of(states->weights, place->replicas) : states->weights;
-    const uint64_t optimizer = shared ? holding_state_share(holding, states->optimizer, place->replicas)
-                                      : states->optimizer;
+    const struct shared_states even = shared_of(states, 0);
+    const uint64_t weights = shared ? holding_share(holding, states->weights, 0, place->replicas) : states->weights;
+    const uint64_t optimizer = shared ? holding_state_share(holding, &even, place->replicas) : states->optimizer;
     const uint64_t all = holding_gradient_bytes(holding, states->weights);
-    const uint64_t gradients = shared ? share_of(all, place->replicas) : all;
+    const uint64_t gradients = shared ? holding_share(holding, all, 0, place->replicas) : all;
     if (holding->step_rate) {
         const uint64_t both = multiply_clamped(2, add_clamped(weights, optimizer));
         add(&row->step_ns, transfer_ns(add_clamped(both, gradients), holding->step_rate, 0));

@@ -1,7 +1,7 @@
 // What the holding of states comes to for a stage: bytes on its device and on its
 // host, and time. With W and G the bytes of weights and gradients (2 W of optimizers that
 // keep fp32 beside 16-bit weights, else W), O of the optimizer's state, r replicas, a share
-// s(x) = ceil(x / r) rounded up to 256 (of O: holding_state_share()):
+// s(x) = ceil(x / r), and up to a block or tensor more, rounded up to 256 (holding_share(); of O holding_state_share()):
 //
 //     shard       weights        gradients      optimizer
 //     none        W              G              O
@@ -39,7 +39,8 @@ struct stage_states {
     uint32_t layers;
     uint32_t with_weights;  // how many of the layers have some
     uint64_t weights, optimizer;
-    uint64_t largest;  // weights of a layer
+    uint64_t largest;  // weights of a layer,
+    uint64_t tensor;   // and of a tensor, where replicas share by these
     uint64_t window;   // weights of the largest window; of a stage with fewer layers, all of them
 };
 
@@ -79,8 +80,8 @@ bool holding_is_sharded(const struct holding *holding, uint32_t replicas, enum s
 // Replicas that send signs (optimizer_sends_signs()) do both with blocks of these.
 uint64_t holding_reduce_ns(const struct holding *holding, uint32_t replicas, uint64_t weights, struct link link);
 
-// Adds to STEP what the holding takes. (To F, B, I and W: window_cost.h.) Of `states`, `largest` and `window` are not
-// asked for.
+// Adds to STEP what the holding takes. (To F, B, I and W: window_cost.h.) Of `states`, `largest`, `tensor` and `window`
+// are not asked for: shares that are of whole tensors are taken as even.
 void holding_add_times(const struct holding *holding, const struct stage_place *place,
                        const struct stage_states *states, struct cost_row *row);
 

@@ -141,6 +141,17 @@ static uint64_t weights_of(const struct stage_view *view, uint32_t layer)
     return stage_layer_weights(view->profile, view->first, view->end, layer);
 }
 
+// The largest, of its own and of what it brings a copy of.
+static uint64_t tensor_of(const struct stage_view *view, uint32_t layer)
+{
+    const struct profile *profile = view->profile;
+    uint64_t bytes = holding_largest_tensor(profile, layer);
+    for (size_t i = 0; i < profile->lent_count; i++)
+        if (profile->lent[i].to == layer && stage_brings_copy(profile, view->first, view->end, i))
+            bytes = max_u64(bytes, holding_largest_tensor(profile, profile->lent[i].from));
+    return bytes;
+}
+
 static void add_segment(const struct stage_view *view, const struct segment *segment, struct stage_bytes *bytes)
 {
     struct segment_memory memory = { 0 };
@@ -190,6 +201,7 @@ static struct stage_states states_of(const struct stage_view *view, const struct
         states.weights = add_clamped(states.weights, weights);
         states.optimizer = add_clamped(states.optimizer, state_of(view, l, holding));
         states.largest = max_u64(states.largest, weights);
+        states.tensor = max_u64(states.tensor, tensor_of(view, l));
         uint64_t window = 0;
         for (uint32_t k = l; k < view->end && k - l < holding->window; k++)
             window = add_clamped(window, weights_of(view, k));

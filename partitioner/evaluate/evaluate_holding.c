@@ -26,22 +26,28 @@ bool evaluate_gathers(const struct scope *scope)
     return is_streamed(scope) || has_shard(scope, SHARD_WEIGHTS);
 }
 
-// A replica's part, as a tensor.
-static uint64_t part_of(const struct scope *scope, uint64_t bytes)
+// Whether parts are of whole blocks of 2048 numbers of fp32, or of whole tensors.
+static bool is_in_blocks(const struct scope *scope)
 {
-    const uint64_t replicas = replicas_of(scope);
-    return replicas > 1 ? round_to_256((bytes + replicas - 1) / replicas) : bytes;
+    return scope->plan->holding.optimizer == OPTIMIZER_ADAM_8BIT;
 }
 
-// The same of an optimizer's state: the 12 bytes that adamw-master keeps of a parameter go to one replica.
-static uint64_t state_part_of(const struct scope *scope, uint64_t bytes)
+static bool is_in_tensors(const struct scope *scope)
 {
-    const uint64_t replicas = replicas_of(scope);
-    const uint64_t whole = scope->plan->holding.optimizer == OPTIMIZER_ADAMW_MASTER ? 12 : 1;
-    uint64_t part = (bytes + replicas - 1) / replicas;
-    while (part % whole != 0)
-        part++;
-    return replicas > 1 ? round_to_256(part) : bytes;
+    const enum optimizer_kind kind = scope->plan->holding.optimizer;
+    return kind == OPTIMIZER_LARS || kind == OPTIMIZER_LAMB || kind == OPTIMIZER_ADAFACTOR;
+}
+
+// A replica's part, as a tensor. Where an even one would end within a block, or something larger, that is the next one's.
+static uint64_t part_with(const struct scope *scope, uint64_t bytes, uint64_t more)
+{
+    const uint64_t replicas = replicas_of(scope), even = (bytes + replicas - 1) / replicas;
+    return replicas > 1 ? min_u64(bytes, round_to_256(even + more)) : bytes;
+}
+
+static uint64_t even_part_of(const struct scope *scope, uint64_t bytes)
+{
+    return part_with(scope, bytes, is_in_blocks(scope) ? 2047 * 4 : 0);
 }
 
 // What all the other replicas have of it.
@@ -172,6 +178,57 @@ static uint64_t all_states(const struct scope *scope)
     return sum;
 }
 
+// Of a profile without shapes a layer is one.
+static uint64_t largest_tensor(const struct scope *scope, uint32_t layer)
+{
+    const struct profile_layer *of = &scope->profile->layers[layer];
+    const uint64_t size = strstr(scope->profile->dtype, "32") ? 4 : profile_dtype_bytes(scope->profile->dtype);
+    uint64_t most = 0;
+    for (size_t i = 0; i < of->shape_count; i++)
+        most = max_u64(most, round_to_256(of->shapes[i].rows * of->shapes[i].columns * size));
+    return of->shape_count > 0 ? min_u64(most, weights_of(scope, layer)) : weights_of(scope, layer);
+}
+
+static uint64_t part_of(const struct scope *scope, uint64_t bytes)
+{
+    uint64_t most = 0;
+    for (uint32_t l = scope->first; l < scope->end; l++) {
+        most = max_u64(most, largest_tensor(scope, l));
+        for (uint32_t lender = 0; scope->profile->lent_count && lender < scope->profile->layer_count; lender++)
+            most = max_u64(most, brings(scope, l, lender) ? largest_tensor(scope, lender) : 0);
+    }
+    return is_in_tensors(scope) ? part_with(scope, bytes, most) : even_part_of(scope, bytes);
+}
+
+// Two bytes of a number, eight of a block; each layer, and the copy that it may read, has a block that is not full.
+static uint64_t block_part_of(const struct scope *scope, uint64_t weights)
+{
+    const uint64_t numbers = weights / 4;
+    uint64_t blocks = numbers / 2048;
+    for (uint32_t l = scope->first; l < scope->end; l++)
+        blocks += 2;
+    return round_to_256(2 * numbers + 8 * blocks);
+}
+
+// Of an optimizer's state, where a replica has so much of the weights: the 12 bytes that adamw-master keeps of a
+// parameter go to one replica; who has many rows and columns of adafactor's nobody knows.
+static uint64_t state_part_of(const struct scope *scope, uint64_t bytes, uint64_t weights)
+{
+    const uint64_t replicas = replicas_of(scope);
+    const enum optimizer_kind kind = scope->plan->holding.optimizer;
+    const uint64_t whole = kind == OPTIMIZER_ADAMW_MASTER ? 12 : 1;
+    uint64_t part = (bytes + replicas - 1) / replicas;
+    if (replicas == 1 || kind == OPTIMIZER_ADAFACTOR)
+        return bytes;
+    if (is_in_blocks(scope))
+        return min_u64(bytes, block_part_of(scope, weights));
+    if (is_in_tensors(scope))
+        return min_u64(bytes, kind == OPTIMIZER_LAMB ? 2 * weights : weights);
+    while (part % whole != 0)
+        part++;
+    return round_to_256(part);
+}
+
 // The most weights of so many layers in a row.
 static uint64_t most_in_a_row(const struct scope *scope, uint32_t layers)
 {
@@ -192,7 +249,7 @@ void evaluate_holding(const struct scope *scope, struct sizes *sizes)
     const uint64_t room = most_in_a_row(scope, holding->window > 1 ? holding->window : 1);
     sizes->weights = sizes->version = weights;
     sizes->gradients = gradients_for(scope, weights);
-    sizes->optimizer = has_shard(scope, SHARD_OPTIMIZER) ? state_part_of(scope, states) : states;
+    sizes->optimizer = has_shard(scope, SHARD_OPTIMIZER) ? state_part_of(scope, states, part_of(scope, weights)) : states;
     if (has_shard(scope, SHARD_GRADIENTS))
         sizes->gradients = part_of(scope, gradients_for(scope, weights)) + gradients_for(scope, room);
     if (has_shard(scope, SHARD_WEIGHTS)) {
@@ -249,9 +306,9 @@ static void add_step(const struct scope *scope, struct added_times *times)
     const struct holding *holding = &scope->plan->holding;
     uint64_t weights = all_weights(scope), states = all_states(scope), gradients = gradients_for(scope, weights);
     if (has_shard(scope, SHARD_OPTIMIZER)) {
-        weights = part_of(scope, weights);
-        gradients = part_of(scope, gradients);
-        states = state_part_of(scope, states);
+        weights = even_part_of(scope, weights);
+        gradients = even_part_of(scope, gradients);
+        states = state_part_of(scope, states, weights);
     }
     if (holding->step_rate)
         times->step_ns += transfer_ns(2 * weights + gradients + 2 * states, holding->step_rate, 0);

@@ -22,24 +22,24 @@ struct optimizer_row {
     uint32_t bytes;          // of each parameter, whatever its type
     uint32_t scales, block;  // fp32 scales of each block of so many parameters
     bool factored, is_master;
-    bool is_by_parameter;    // what it does to one depends on no other
+    enum optimizer_unit unit;  // on no other of which what it does to a parameter depends
     bool sends_signs;
     bool is_old;             // the first version of documents knows it
 };
 
 static const struct optimizer_row rows[] = {
-    [OPTIMIZER_SGD] = { .copies = 0, .is_by_parameter = true, .is_old = true },
-    [OPTIMIZER_MOMENTUM] = { .copies = 1, .is_by_parameter = true, .is_old = true },
-    [OPTIMIZER_ADAMW] = { .copies = 2, .is_by_parameter = true, .is_old = true },
-    [OPTIMIZER_ADAM] = { .copies = 2, .is_by_parameter = true },
-    [OPTIMIZER_LAMB] = { .copies = 2 },
-    [OPTIMIZER_LARS] = { .copies = 1 },
-    [OPTIMIZER_ADAFACTOR] = { .factored = true },
-    [OPTIMIZER_ADAM_8BIT] = { .bytes = 2, .scales = 2, .block = OPTIMIZER_8BIT_BLOCK },
-    [OPTIMIZER_ADAM_1BIT] = { .copies = 3, .sends_signs = true },
-    [OPTIMIZER_SGD_MASTER] = { .bytes = 4, .is_master = true, .is_by_parameter = true },
-    [OPTIMIZER_MOMENTUM_MASTER] = { .bytes = 8, .is_master = true, .is_by_parameter = true },
-    [OPTIMIZER_ADAMW_MASTER] = { .bytes = 12, .is_master = true, .is_by_parameter = true },
+    [OPTIMIZER_SGD] = { .copies = 0, .is_old = true },
+    [OPTIMIZER_MOMENTUM] = { .copies = 1, .is_old = true },
+    [OPTIMIZER_ADAMW] = { .copies = 2, .is_old = true },
+    [OPTIMIZER_ADAM] = { .copies = 2 },
+    [OPTIMIZER_LAMB] = { .copies = 2, .unit = UPDATES_TENSORS },
+    [OPTIMIZER_LARS] = { .copies = 1, .unit = UPDATES_TENSORS },
+    [OPTIMIZER_ADAFACTOR] = { .factored = true, .unit = UPDATES_TENSORS },
+    [OPTIMIZER_ADAM_8BIT] = { .bytes = 2, .scales = 2, .block = OPTIMIZER_8BIT_BLOCK, .unit = UPDATES_BLOCKS },
+    [OPTIMIZER_ADAM_1BIT] = { .copies = 3, .unit = UPDATES_TENSORS, .sends_signs = true },
+    [OPTIMIZER_SGD_MASTER] = { .bytes = 4, .is_master = true },
+    [OPTIMIZER_MOMENTUM_MASTER] = { .bytes = 8, .is_master = true },
+    [OPTIMIZER_ADAMW_MASTER] = { .bytes = 12, .is_master = true },
 };
 
 const char *const optimizer_names[] = {
@@ -117,7 +117,12 @@ bool optimizer_sends_signs(enum optimizer_kind optimizer)
 
 bool optimizer_is_by_parameter(enum optimizer_kind optimizer)
 {
-    return rows[optimizer].is_by_parameter;
+    return rows[optimizer].unit == UPDATES_PARAMETERS;
+}
+
+enum optimizer_unit optimizer_unit(enum optimizer_kind optimizer)
+{
+    return rows[optimizer].unit;
 }
 
 uint64_t holding_gradient_bytes(const struct holding *holding, uint64_t weights)
@@ -131,7 +136,7 @@ uint64_t holding_state_bytes(const struct holding *holding, const struct profile
     const struct profile_layer *of = &profile->layers[layer];
     if (row->factored)
         return round_to_256(factored_bytes(of));
-    const uint64_t updated = of->parameter_bytes - (row->is_by_parameter ? of->states_elsewhere_bytes : 0);
+    const uint64_t updated = of->parameter_bytes - (row->unit == UPDATES_PARAMETERS ? of->states_elsewhere_bytes : 0);
     uint64_t bytes = multiply_clamped(row->copies, round_to_256(updated));
     if (!row->bytes)
         return bytes;
@@ -142,12 +147,52 @@ uint64_t holding_state_bytes(const struct holding *holding, const struct profile
     return round_to_256(bytes);
 }
 
-uint64_t holding_state_share(const struct holding *holding, uint64_t bytes, uint32_t replicas)
+uint64_t holding_largest_tensor(const struct profile *profile, uint32_t layer)
+{
+    const struct profile_layer *of = &profile->layers[layer];
+    const uint64_t number = profile_dtype_bytes(profile->dtype), all = round_to_256(of->parameter_bytes);
+    uint64_t most = of->shape_count > 0 ? 0 : all;
+    for (size_t i = 0; i < of->shape_count; i++) {
+        const uint64_t numbers = multiply_clamped(of->shapes[i].rows, of->shapes[i].columns);
+        most = max_u64(most, round_to_256(multiply_clamped(numbers, number)));
+    }
+    return min_u64(most, all);
+}
+
+// What a share may have beyond an even one: its end moves back to where a block or tensor begins, by less than that.
+static uint64_t beyond_even(const struct holding *holding, uint64_t tensor)
+{
+    const enum optimizer_unit unit = rows[holding->optimizer].unit;
+    return unit == UPDATES_BLOCKS ? (OPTIMIZER_8BIT_BLOCK - 1) * sizeof(float) : unit == UPDATES_TENSORS ? tensor : 0;
+}
+
+uint64_t holding_share(const struct holding *holding, uint64_t bytes, uint64_t tensor, uint32_t replicas)
+{
+    const uint64_t even = bytes / replicas + (bytes % replicas > 0);
+    return replicas == 1 ? bytes : min_u64(bytes, round_to_256(add_clamped(even, beyond_even(holding, tensor))));
+}
+
+// Of blocks: as many as fill what it has, and of each layer, and each that it has a copy of, a last one that is not full.
+static uint64_t block_state_share(const struct optimizer_row *row, uint64_t numbers, uint32_t layers)
+{
+    const uint64_t blocks = numbers / row->block + 2 * (uint64_t)layers;
+    return round_to_256(add_clamped(multiply_clamped(numbers, row->bytes), multiply_clamped(blocks, 4 * row->scales)));
+}
+
+uint64_t holding_state_share(const struct holding *holding, const struct shared_states *states, uint32_t replicas)
 {
     const struct optimizer_row *row = &rows[holding->optimizer];
-    const uint64_t kept = row->is_by_parameter && row->bytes ? row->bytes : 1;
-    const uint64_t share = bytes / replicas + (bytes % replicas > 0);
-    return replicas == 1 ? bytes : round_to_256(multiply_clamped((share / kept) + (share % kept > 0), kept));
+    const uint64_t kept = row->bytes > 0 ? row->bytes : 1;
+    const uint64_t share = states->optimizer / replicas + (states->optimizer % replicas > 0);
+    const uint64_t weights = holding_share(holding, states->weights, states->tensor, replicas);
+    // A row and a column are little, and all may be of tensors that are one replica's.
+    if (replicas == 1 || row->factored)
+        return states->optimizer;
+    if (row->unit == UPDATES_TENSORS)
+        return min_u64(states->optimizer, multiply_clamped(row->copies, weights));
+    if (row->unit == UPDATES_BLOCKS)
+        return min_u64(states->optimizer, block_state_share(row, weights / sizeof(float), states->layers));
+    return round_to_256(multiply_clamped((share / kept) + (share % kept > 0), kept));
 }
 
 size_t holding_machine(const struct cluster *cluster, size_t device)
@@ -219,10 +264,6 @@ bool holding_check(const struct holding *holding, const struct profile *profile,
 {
     if (!check_optimizer(holding, profile, error) || !check_signs(holding, profile, flushes, error))
         return false;
-    if (holding->shard != SHARD_NONE && !optimizer_is_by_parameter(holding->optimizer))
-        return error_set(error, "optimizer %s updates whole tensors, or blocks of them, and replicas would have any share"
-                         " of these; do not share its state, or take sgd, momentum, adam or adamw",
-                         optimizer_names[holding->optimizer]);
     if (holding_uses_host(holding) && !cluster->has_host)
         return error_set(error,
                          "states on the host: the cluster has no host; add one, such as \", host 512GiB 25GB/s\"");

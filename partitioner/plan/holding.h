@@ -69,7 +69,10 @@ bool optimizer_sends_signs(enum optimizer_kind optimizer);
 uint64_t optimizer_factored(struct shape shape);
 enum { OPTIMIZER_8BIT_BLOCK = 2048, OPTIMIZER_SIGN_BLOCK = 1024, OPTIMIZER_SIGN_BYTES = 4 + OPTIMIZER_SIGN_BLOCK / 8 };
 
-// Whether it updates every parameter by itself, so that replicas can share them out wherever.
+// What it updates by itself: every parameter, a block of a layer's (OPTIMIZER_8BIT_BLOCK, from its first on), or a whole
+// tensor. So much no share of a replica cuts.
+enum optimizer_unit { UPDATES_PARAMETERS, UPDATES_BLOCKS, UPDATES_TENSORS };
+enum optimizer_unit optimizer_unit(enum optimizer_kind optimizer);
 bool optimizer_is_by_parameter(enum optimizer_kind optimizer);
 
 // Bytes of the gradients of so many bytes of weights.
@@ -79,8 +82,19 @@ uint64_t holding_gradient_bytes(const struct holding *holding, uint64_t weights)
 // optimizer updates parameters by themselves.
 uint64_t holding_state_bytes(const struct holding *holding, const struct profile *profile, uint32_t layer);
 
-// Of so many bytes of it the share of a replica: what is kept of a parameter stays together. Rounded up to 256.
-uint64_t holding_state_share(const struct holding *holding, uint64_t bytes, uint32_t replicas);
+// What shares are of: layers, with so many bytes of weights and of the optimizer's state; the largest tensor's weights.
+struct shared_states {
+    uint32_t layers;
+    uint64_t weights, optimizer, tensor;
+};
+
+// Of so many bytes of weights or gradients the most that a replica has a share of, and of the optimizer's state: what is
+// updated together stays together. Rounded up to 256. (Of whom is asked how long it takes, shares are even but for blocks.)
+uint64_t holding_share(const struct holding *holding, uint64_t bytes, uint64_t tensor, uint32_t replicas);
+uint64_t holding_state_share(const struct holding *holding, const struct shared_states *states, uint32_t replicas);
+
+// Bytes of the weights of a layer's largest tensor, rounded up to 256; of one whose shapes are not known, of all of it.
+uint64_t holding_largest_tensor(const struct profile *profile, uint32_t layer);
 
 // The machine of a device (its innermost group), and what of the rate of its host one
 // device has: devices share it evenly, as if all of them were moving at once.

@@ -198,15 +198,22 @@ static void put_held(const struct intervals *intervals, uint32_t first, uint32_t
 {
     struct stage_states states = interval_states(intervals, first, end);
     const struct interval_sums *before = intervals->before;
+    const struct profile *profile = intervals->profile;
     const uint32_t window = intervals->holding.window;
     const bool is_asked_for = window > 0 || intervals->holding.shard != SHARD_NONE;
+    const bool shares_tensors = is_asked_for && optimizer_unit(intervals->holding.optimizer) == UPDATES_TENSORS;
     for (uint32_t l = first; is_asked_for && l < end; l++) {
         const uint32_t to = end - l < window ? end : l + window;
         states.largest = max_u64(states.largest, intervals->memory[l].weights
                                                      + copies_within(intervals, first, end, l, l + 1));
+        if (shares_tensors)
+            states.tensor = max_u64(states.tensor, holding_largest_tensor(profile, l));
         states.window = max_u64(states.window, before[to].weights - before[l].weights
                                                    + copies_within(intervals, first, end, l, to));
     }
+    for (size_t i = 0; shares_tensors && i < profile->lent_count; i++)
+        if (stage_brings_copy(profile, first, end, i))
+            states.tensor = max_u64(states.tensor, holding_largest_tensor(profile, profile->lent[i].from));
     const struct held_bytes held = holding_bytes(&intervals->holding, intervals->replicas, &states);
     stage_put_held(bytes, &held);
 }

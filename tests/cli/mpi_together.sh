@@ -47,6 +47,9 @@ for shard in optimizer gradients weights; do
 done
 plan signs 3 gpt 1f1b --micro-batches 6 --replicas 2,1 --optimizer adam1bit
 plan signs-chimera 2 gpt chimera --micro-batches 4 --optimizer adam1bit
+for optimizer in lars lamb adafactor adam8bit; do
+    plan shared-$optimizer 4 gpt 1f1b --micro-batches 6 --replicas 3,1 --optimizer $optimizer --shard gradients
+done
 plan shared-ahead 3 gpt 1f1b --micro-batches 6 --replicas 2,1 --shard weights --window 2
 plan shared-3 4 gpt gpipe --micro-batches 4 --replicas 3,1 --shard weights
 plan shared-chimera 2 gpt chimera --micro-batches 4 --shard gradients
@@ -100,7 +103,7 @@ by() {  # MPIRUN
         echo "$name: $($1 -n ${ranks%.json} weir verify $file --steps 2 $more --device cpu:${kind}queued,mpi 2>err.txt |
             sed -n '/^equal/,$p' | tr -s '\r\n' ' ' | sed 's, $,,' | grep . || cat err.txt)"
     done
-    for name in batch-replicas-3 fp16-2 fp16-replicas-3 signs-3 split-4 split-replicas-6 split-rows-4; do
+    for name in batch-replicas-3 fp16-2 fp16-replicas-3 shared-lamb-4 shared-adam8bit-4 signs-3 split-4 split-replicas-6 split-rows-4; do
         resumed $1 ${name%-*} ${name##*-}
     done
     # Half-way, gone on with by the same plan; then by another.

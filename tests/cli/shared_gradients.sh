@@ -35,6 +35,16 @@ for shard in gradients weights; do
     echo "processes, clipped: $(together 5 weir verify plan.json --device cpu:queued --clip 0.5), $(tail -n 1 rank0.txt)"
     plan plan.json fp32 4 gpipe --replicas 3,1 --micro-batches 8 --optimizer momentum --shard $shard
     echo "micro-batches that replicas do not divide: $(verify)"
+    for optimizer in lamb adafactor adam8bit; do
+        plan plan.json fp32 5 1f1b --replicas 2,3 --optimizer $optimizer --shard $shard
+        echo "$optimizer: $(verify --clip 0.5)"
+        echo "$optimizer, processes: $(together 5 weir verify plan.json --device cpu:queued), $(tail -n 1 rank0.txt)"
+        plan plan.json fp32 4 pipedream --replicas 3,1 --micro-batches 8 --optimizer $optimizer --shard $shard
+        echo "$optimizer, without a flush: $(verify --device cpu:queued)"
+        plan plan.json fp32 3 1f1b --replicas 2,1 --optimizer $optimizer --shard $shard --host optimizer,activations \
+            --window 2
+        echo "$optimizer, with the host, a layer ahead: $(verify --device cpu:queued)"
+    done
     plan plan.json bf16 3 1f1b --replicas 2,1 --optimizer adamw-master --shard $shard
     echo "bf16: $(verify --device cpu:bf16)"
     for schedule in chimera dualpipe; do
@@ -85,7 +95,6 @@ train gradients-host gradients --steps 4 --resume >/dev/null 2>&1
 diff -r -x manifest.json gradients/step-4 processes/step-4 && echo "gradients and processes are alike"
 
 echo "# refused when it is planned"
-plan plan.json fp32 4 1f1b --replicas 3,1 --optimizer lamb --shard gradients
 plan plan.json fp32 4 chimera --micro-batches 5 --optimizer adamw --shard weights
 weir profile "${model/,/,tied,}" -o tied.json >/dev/null
 plan plan.json tied 3 1f1b --replicas 2,1 --optimizer adamw --shard gradients --tied apart

@@ -26,6 +26,10 @@ peaks() {
 
 for replicas in 2,1 3,1; do
     ranks=$((${replicas/,/+}))
+    for optimizer in adam lars lamb adafactor adam8bit; do  # of the last four whole tensors, or blocks, are one replica's
+        plan plan.json fp32 $ranks 1f1b --replicas $replicas --optimizer $optimizer --shard optimizer
+        echo "$replicas, $optimizer: $(weir verify plan.json | tail -n 1)"
+    done
     for optimizer in sgd momentum adamw; do
         plan plan.json fp32 $ranks 1f1b --replicas $replicas --optimizer $optimizer --shard optimizer
         echo "$replicas, $optimizer: $(weir verify plan.json | tail -n 1)"
@@ -77,6 +81,29 @@ train shared2 three --steps 4 --resume >/dev/null 2>&1
 train whole2 whole --steps 4 --resume >/dev/null 2>&1
 alike whole/step-4 three/step-4
 alike whole/step-4 processes/step-4
+
+# So do those of optimizers that update tensors or blocks, whose shares are not even. (Who shares gradients adds them up in
+# another order than who does not: of these the ones in processes are as those in threads.)
+for optimizer in lars lamb adafactor adam8bit; do
+    plan three.json fp32 4 1f1b --replicas 3,1 --optimizer $optimizer --shard optimizer
+    plan whole.json fp32 4 1f1b --replicas 3,1 --optimizer $optimizer
+    for shard in none optimizer gradients weights; do
+        plan two-$shard.json fp32 3 1f1b --replicas 2,1 --optimizer $optimizer --shard $shard
+    done
+    train three $optimizer --steps 2 | peaks
+    train whole $optimizer-whole --steps 2 >/dev/null
+    alike $optimizer/step-2 $optimizer-whole/step-2
+    cp -r $optimizer $optimizer-gradients
+    cp -r $optimizer $optimizer-weights
+    train two-optimizer $optimizer --steps 4 --resume 2>/dev/null | peaks
+    train two-none $optimizer-whole --steps 4 --resume >/dev/null 2>&1
+    alike $optimizer/step-4 $optimizer-whole/step-4
+    train two-gradients $optimizer-gradients --steps 4 --resume 2>/dev/null | peaks
+    together 3 weir train "$model" --data /usr/share/common-licenses --plan two-weights.json --steps 4 \
+        --device cpu:queued --checkpoints $optimizer-weights --resume
+    peaks rank0.txt
+    alike $optimizer-gradients/step-4 $optimizer-weights/step-4
+done
 
 # Killed in the middle: the others end, and name it.
 for rank in 0 1 2; do

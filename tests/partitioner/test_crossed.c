@@ -41,8 +41,11 @@ static struct holding draw_holding(uint64_t *seed, const struct profile *profile
     holding.optimizer_on_host = !optimizer_sends_signs(holding.optimizer) && random_below(seed, 3) == 0;
     holding.activations_on_host = random_below(seed, 5) == 0;
     holding.step_rate = random_below(seed, 3) == 0 ? 1000000000 + random_below(seed, 20) * 1000000000 : 0;
-    if (!optimizer_is_by_parameter(holding.optimizer))
+    if (optimizer_sends_signs(holding.optimizer))
         holding.shard = SHARD_NONE;
+    // What is shared by blocks and tensors is told apart by its sizes, whichever states they are of.
+    if (optimizer_unit(holding.optimizer) != UPDATES_PARAMETERS && holding.shard > SHARD_OPTIMIZER)
+        holding.shard = SHARD_OPTIMIZER;
     if (holding.shard > SHARD_OPTIMIZER && profile->lent_count > 0)
         holding.shard = SHARD_OPTIMIZER;
     if ((holding.shard >= SHARD_GRADIENTS || (flushes && holding.optimizer_on_host)) && random_below(seed, 2))

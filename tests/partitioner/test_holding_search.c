@@ -133,7 +133,7 @@ static struct holding draw_holding(uint64_t *seed, const struct profile *profile
         holding.optimizer = OPTIMIZER_ADAM;
     if (optimizer_sends_signs(holding.optimizer))
         holding.optimizer_on_host = holding.tied_apart = false;
-    if (!optimizer_is_by_parameter(holding.optimizer))
+    if (optimizer_sends_signs(holding.optimizer))
         holding.shard = SHARD_NONE;
     if (holding.shard > SHARD_OPTIMIZER && profile->lent_count > 0)
         holding.shard = SHARD_OPTIMIZER;

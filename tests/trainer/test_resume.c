@@ -202,8 +202,9 @@ static void end_and_go_on(const struct made *made, const struct model *model, co
 static void try_one(struct made *made, struct model *model, enum precision precision, uint64_t trial, uint64_t *seed)
 {
     char what[100];
-    made->plan.holding.optimizer = (precision != PRECISION_FP32 ? OPTIMIZER_SGD_MASTER : OPTIMIZER_SGD)
-                                 + (enum optimizer_kind)(trial % 3);
+    made->plan.holding.optimizer = precision != PRECISION_FP32
+                                       ? OPTIMIZER_SGD_MASTER + (enum optimizer_kind)(trial % 3)
+                                       : (enum optimizer_kind)(trial % OPTIMIZER_ADAM_1BIT);
     cut(made, model, seed, random_below(seed, 2));
     snprintf(what, sizeof what, "trial %llu: %s", (unsigned long long)trial, made->plan.schedule);
     end_and_go_on(made, model, device_of(trial, precision), NULL, what);
@@ -289,7 +290,7 @@ static void random_schedules_go_on_bit_for_bit(void **state)
         schedule_free(order);
         struct made made = { .plan = { .stages = made.stages, .stage_count = lowered->stages } };
         struct model *model = small_model(&seed, PRECISION_FP32);
-        made.plan.holding.optimizer = (enum optimizer_kind)random_below(&seed, 3);
+        made.plan.holding.optimizer = (enum optimizer_kind)random_below(&seed, OPTIMIZER_ADAM_1BIT);
         cut(&made, model, &seed, random_below(&seed, 2));
         snprintf(what, sizeof what, "trial %llu: %s", (unsigned long long)trial, weights_names[traits.weights]);
         end_and_go_on(&made, model, device_of(trial, PRECISION_FP32), lowered, what);

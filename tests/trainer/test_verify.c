@@ -31,12 +31,13 @@ static enum precision precision_of(const struct made *made, uint64_t *seed)
     return made->plan.weights == WEIGHTS_FLUSH && random_below(seed, 2) ? PRECISION_FP16 : PRECISION_BF16;
 }
 
-// Of the first three, or, where that can be, signs between replicas in place of some.
+// Any in fp32, of 16 bits the three there are; where that can be, signs between replicas in place of some.
 static void choose_optimizer(uint64_t trial, struct made *made, enum precision precision, uint64_t *seed)
 {
     struct holding *holding = &made->plan.holding;
-    holding->optimizer = (precision != PRECISION_FP32 ? OPTIMIZER_SGD_MASTER : OPTIMIZER_SGD)
-                       + (enum optimizer_kind)random_below(seed, 3);
+    holding->optimizer = precision == PRECISION_FP32
+                             ? (enum optimizer_kind)random_below(seed, OPTIMIZER_ADAM_1BIT)
+                             : OPTIMIZER_SGD_MASTER + (enum optimizer_kind)random_below(seed, 3);
     if (trial % 3 > 0 && precision == PRECISION_FP32 && made->plan.weights == WEIGHTS_FLUSH && !holding->tied_apart
         && holding->shard == SHARD_NONE)
         holding->optimizer = OPTIMIZER_ADAM_1BIT;
@@ -62,6 +63,8 @@ static struct loss_scaling scaling_of(enum precision precision, uint64_t *seed)
 // Steps in fp16 that were made, and such that were not.
 static uint64_t made_steps, skipped_steps;
 static size_t with_signs;
+// With shares, by what of these is not cut.
+static size_t shared_by[UPDATES_TENSORS + 1];
 
 // Of copies that do together what they share states for: whether these cannot, by their schedule.
 static bool cannot_meet(const struct made *made, const struct error *error)
@@ -101,6 +104,7 @@ static bool verify_model_of(uint64_t trial, struct made *made, struct model *mod
     skipped_steps += result.skipped;
     made_steps += precision == PRECISION_FP16 ? result.steps - result.skipped : 0;
     with_signs += optimizer_sends_signs(made->plan.holding.optimizer);
+    shared_by[optimizer_unit(made->plan.holding.optimizer)] += made->plan.holding.shard != SHARD_NONE;
     model_free(model);
     return true;
 }
@@ -237,6 +241,9 @@ static void replicas_compute_their_formula_bit_for_bit(void **state)
         assert_true((verified > 0 && shared > apart) || !generator->takes_replicas);
         assert_true(with_signs > 0 || !generator->takes_replicas || generator->weights != WEIGHTS_FLUSH);
     }
+    print_message("# of those that share, %zu by parameters, %zu by blocks, %zu by tensors\n",
+                  shared_by[UPDATES_PARAMETERS], shared_by[UPDATES_BLOCKS], shared_by[UPDATES_TENSORS]);
+    assert_true(shared_by[UPDATES_PARAMETERS] > 0 && shared_by[UPDATES_BLOCKS] > 0 && shared_by[UPDATES_TENSORS] > 0);
 }
 
 static void set_1f1b(struct made *made)

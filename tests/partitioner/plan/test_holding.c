@@ -275,9 +275,6 @@ static struct bad_row bad_rows[] = {
     { "a window without a host", { .window = 1 }, "fp32", HOST, true,
       "a window of layers leaves weights on the host, where their update must be too; put the optimizer on the host, or"
       " shard gradients or weights, which leaves them with replicas" },
-    { "shares of what is updated by tensors", { .optimizer = OPTIMIZER_LAMB, .shard = SHARD_OPTIMIZER }, "fp32", HOST,
-      true, "optimizer lamb updates whole tensors, or blocks of them, and replicas would have any share of these; do not"
-            " share its state, or take sgd, momentum, adam or adamw" },
     { "a window of several versions", { .window = 1, .optimizer_on_host = true }, "fp32", HOST, false,
       "a window of layers: an asynchronous schedule needs several versions of the weights at hand; use a schedule that"
       " flushes" },
@@ -396,10 +393,41 @@ static void what_is_kept_of_a_parameter_is_one_replicas(void **state)
     (void)state;
     const struct holding master = { .optimizer = OPTIMIZER_ADAMW_MASTER, .shard = SHARD_OPTIMIZER };
     const struct holding plain = { .optimizer = OPTIMIZER_ADAMW, .shard = SHARD_OPTIMIZER };
-    assert_int_equal(holding_state_share(&master, 12 * 128, 3), 768);
-    assert_int_equal(holding_state_share(&master, 12 * 128, 2), 768);
-    assert_int_equal(holding_state_share(&master, 12 * 128, 1), 12 * 128);
-    assert_int_equal(holding_state_share(&plain, 8 * 96, 3), 256);
+    const struct shared_states states = { .layers = 1, .weights = 2 * 128, .optimizer = 12 * 128 };
+    const struct shared_states few = { .layers = 1, .weights = 4 * 96, .optimizer = 8 * 96 };
+    assert_int_equal(holding_state_share(&master, &states, 3), 768);
+    assert_int_equal(holding_state_share(&master, &states, 2), 768);
+    assert_int_equal(holding_state_share(&master, &states, 1), 12 * 128);
+    assert_int_equal(holding_state_share(&plain, &few, 3), 256);
+}
+
+// 100,000 numbers, of which four replicas have 25,000 each in even shares: less than a block more, or a tensor.
+static void what_is_updated_together_is_one_replicas(void **state)
+{
+    (void)state;
+    const struct holding blocks = { .optimizer = OPTIMIZER_ADAM_8BIT, .shard = SHARD_OPTIMIZER };
+    const struct holding lamb = { .optimizer = OPTIMIZER_LAMB, .shard = SHARD_OPTIMIZER };
+    const struct holding adafactor = { .optimizer = OPTIMIZER_ADAFACTOR, .shard = SHARD_OPTIMIZER };
+    const struct shared_states states = { .layers = 3, .weights = 400000, .optimizer = 300000, .tensor = 40960 };
+    assert_int_equal(holding_share(&blocks, 400000, 40960, 4), 108288);  // 100,000 + 8,188, rounded up
+    assert_int_equal(holding_share(&blocks, 4096, 4096, 4), 4096);
+    assert_int_equal(holding_share(&blocks, 400000, 40960, 1), 400000);
+    // 27,072 numbers: two bytes each, and 8 for 13 full blocks and 6 that are not.
+    assert_int_equal(holding_state_share(&blocks, &states, 4), 54528);
+    assert_int_equal(holding_share(&lamb, 400000, 40960, 4), 141056);
+    assert_int_equal(holding_state_share(&lamb, &states, 4), 2 * 141056);
+    assert_int_equal(holding_state_share(&lamb, &states, 2), 300000);
+    assert_int_equal(holding_state_share(&adafactor, &states, 4), 300000);
+}
+
+static void the_largest_tensor_is_of_the_shapes(void **state)
+{
+    (void)state;
+    struct profile *profile = one_layer("fp32");
+    assert_int_equal(holding_largest_tensor(profile, 0), 4000000);
+    profile->layers[0].shape_count = 0;
+    assert_int_equal(holding_largest_tensor(profile, 0), 4004096);  // the layer, rounded up
+    profile_free(profile);
 }
 
 static void what_is_plain_is_run(void **state)
@@ -420,7 +448,7 @@ static void what_is_plain_is_run(void **state)
 
 int main(void)
 {
-    enum { SINGLE = 9 };
+    enum { SINGLE = 11 };
     struct CMUnitTest tests[SINGLE + COUNT(state_rows) + COUNT(zero_rows) + COUNT(time_rows) + COUNT(reduce_rows)
                             + COUNT(bad_rows) + COUNT(unrunnable_rows)] = {
         cmocka_unit_test(sharing_states_alone_takes_as_long_as_adding_up),
@@ -431,6 +459,8 @@ int main(void)
         cmocka_unit_test(states_that_are_elsewhere_take_nothing),
         cmocka_unit_test(what_is_plain_is_run),
         cmocka_unit_test(what_is_kept_of_a_parameter_is_one_replicas),
+        cmocka_unit_test(what_is_updated_together_is_one_replicas),
+        cmocka_unit_test(the_largest_tensor_is_of_the_shapes),
         cmocka_unit_test(every_optimizer_is_run_in_its_type),
     };
     size_t count = SINGLE;
