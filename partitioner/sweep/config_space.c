@@ -249,8 +249,8 @@ static bool add_ways(struct space *space, struct config_row row)
     struct error why = { 0 };
     const size_t count = find_ways(space, &row, ways, &why);
     if (count == 0) {
-        config_meet(space->sweep, CONFIG_MODEL_IS_UNEVEN, "%s",
-                    why.text[0] ? why.text : "pipelines stand inside only where tensor x context devices share the experts");
+        const char *const apart = "pipelines stand inside only where tensor x context devices share the experts";
+        config_meet(space->sweep, CONFIG_MODEL_IS_UNEVEN, "%s", why.text[0] ? why.text : apart);
         space->sweep->refused_degrees++;
     }
     for (size_t i = 0; i < count; i++) {

@@ -98,8 +98,8 @@ static void print_rows(const struct config_sweep *sweep, struct text *text)
     }
     text_add(text,
              "\n* best, + on the front of time against bytes; of each way to share out (tensor t, context c, expert e,"
-             " pipeline p, data d,\nthe order of these two in which devices stand, and what data parallel ones hold once) the"
-             " best that was planned or, behind >,\nthe least bound: what is planned has to be able to be quicker than what"
+             " pipeline p, data d,\nthe order of these two in which devices stand, and what data parallel ones hold once)"
+             " the best that was planned or, behind >,\nthe least bound: what is planned has to be able to be quicker than what"
              " was found before. Micro-batches of b sequences, m of\nthem; v stages on each rank.\n");
 }
 

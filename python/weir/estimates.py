@@ -94,8 +94,9 @@ def _listed(words: Union[str, Iterable[str]]) -> Optional[bytes]:
 
 
 def sweep_configs(config: Union[Path, Document], device: Union[str, Document], *, devices: int, global_batch: int,
-                  without: int = 0, slow: int = 0, slow_rate: float = 1, tensor: Choice = None, context: Choice = None, expert: Choice = None,
-                  ranks: Choice = None, chunks: Choice = None, micro_batch: Choice = None, placement: Optional[str] = None,
+                  without: int = 0, slow: int = 0, slow_rate: float = 1, tensor: Choice = None,
+                  context: Choice = None, expert: Choice = None, ranks: Choice = None, chunks: Choice = None,
+                  micro_batch: Choice = None, placement: Optional[str] = None,
                   shard: Union[str, Iterable[str]] = (), schedules: Union[str, Iterable[str]] = (),
                   optimizer: str = 'adamw-master', memory: Optional[Size] = None, price: float = 0, watts: float = 0,
                   sequence: Optional[int] = None, dtype: str = 'bf16', products: Optional[str] = None,
@@ -108,10 +109,11 @@ def sweep_configs(config: Union[Path, Document], device: Union[str, Document], *
 
     `config`, `device` and how layers are estimated as estimate() takes them. `devices`: how many there are; `without`:
     of them that are missing; `slow`: of the rest that have `slow_rate` of the others' rate, such as 0.8, and whether
-    they are worth it. `global_batch`: sequences of an iteration. What may be chosen, a number or several, and
-    every way that may be good if not given: the degrees `tensor`, `context` and `expert`; `ranks` of a pipeline and
-    `chunks`, stages on each; `micro_batch`, sequences in one; `shard`, what devices with the same part of the model
-    hold once (none, optimizer, gradients, weights); `placement`, "tp-cp-ep-dp-pp" or "tp-cp-ep-pp-dp"; `schedules`, such as flush.
+    they are worth it. `global_batch`: sequences of an iteration. What may be chosen, a number or several, and every way
+    that may be good if not given: the degrees `tensor`, `context` and `expert`; `ranks` of a pipeline and `chunks`,
+    stages on each; `micro_batch`, sequences in one; `shard`, what devices with the same part of the model hold once
+    (none, optimizer, gradients, weights); `placement`, "tp-cp-ep-dp-pp" or "tp-cp-ep-pp-dp"; `schedules`, such as
+    flush.
 
     `memory` of each device, such as "70GiB", instead of the device's own. `price` and `watts` of a device for an hour:
     what 10^9 tokens cost, and take. `budget`: units of work for each of the best plans. `deadline`: seconds, or "10s";
