@@ -68,8 +68,8 @@ print(rows.document["stopped"], any(row["outcome"] == "planned" for row in rows)
     def test_a_sweep_over_configurations_returns_the_rows_it_has(self):
         script = '''
 from test_estimates import LLAMA
-found = weir.sweep_configs({**LLAMA, "num_hidden_layers": 32}, "h100-sxm", devices=256, global_batch=1024, sequence=2048,
-                           memory="40GiB", progress=progress)
+large = {**LLAMA, "num_hidden_layers": 126, "hidden_size": 16384, "num_attention_heads": 128, "intermediate_size": 53248}
+found = weir.sweep_configs(large, "h100-sxm", devices=4096, global_batch=2048, progress=progress)
 print(found.document["stopped"], any(row["best"] for row in found))
 found.best.check(found.profile)'''
         _, said, code = interrupted(script, ' configurations')

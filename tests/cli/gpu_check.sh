@@ -31,7 +31,8 @@ echo '--- the last rows, and a limit to each'
 "$check" --from memcheck | grep -c ' skipped .*no GPU here: '
 "$check" --output nowhere/table.txt 2>&1 | tail -1
 echo '--- no time for any'
-"$check" --from memcheck --device cpu:queued --patience 0 | tail -n +2 | sed 's/^[0-9]* s/N s/'
+"$check" --from memcheck --device cpu:queued --patience 0 --output over.txt > printed.txt
+tail -n +2 over.txt | sed 's/^[0-9]* s/N s/'
 
 "$check" --device cpu:queued --patience 10 --output tried.txt > printed.txt
 echo "tried on a processor: exit $?"

@@ -17,7 +17,7 @@ weir profile $small -o no/such/folder/profile.json > table.txt; echo "exit $?"
 # Layers split over two devices, for plans.
 weir profile $small --tensor 2 --cluster "2 devices, 1GiB, 1GB/s 2us" -o split.json > table.txt; echo "exit $?"
 grep -E '"(name|communication_ns|devices)"' split.json
-weir partition split.json --cluster "4 devices, 1GiB, 5GB/s 2us" --schedule 1f1b --micro-batches 4 --variants tensor2,- -o plan.json | grep -o 'variant tensor2'
+weir partition split.json --cluster "4 devices, 1GiB, 5GB/s 2us" --schedule 1f1b --micro-batches 4 --variants tensor2,- -o plan.json 2>&1 | grep -o 'variant tensor2'
 weir profile $small --tensor 3; echo "exit $?"
 weir profile mlp --tensor 3; echo "exit $?"
 weir profile $small --cluster "2 devices, 1GiB, 1GB/s 2us" 2>&1 | head -1
