@@ -281,7 +281,5 @@ bool split_layers_settle(struct split_layers *layers, struct session_settings *s
                                           .layer_count = (uint32_t)layers->model->layer_count, .add = add_norms,
                                           .self = layers };
     settings->split = &layers->norms;
-    return optimizer_is_by_parameter(settings->optimizer.kind)
-        || error_set(error, "%s looks at whole layers, of which a member of a group of devices has a part: plan with"
-                     " sgd, momentum, adam or adamw, or without variants", optimizer_names[settings->optimizer.kind]);
+    return optimizer_check_split(settings->optimizer.kind, error);
 }

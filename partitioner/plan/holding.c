@@ -120,6 +120,13 @@ bool optimizer_is_by_parameter(enum optimizer_kind optimizer)
     return rows[optimizer].unit == UPDATES_PARAMETERS;
 }
 
+bool optimizer_check_split(enum optimizer_kind optimizer, struct error *error)
+{
+    return optimizer_is_by_parameter(optimizer)
+        || error_set(error, "%s looks at whole layers, of which a member of a group of devices has a part: plan with"
+                     " sgd, momentum, adam or adamw, or without variants", optimizer_names[optimizer]);
+}
+
 enum optimizer_unit optimizer_unit(enum optimizer_kind optimizer)
 {
     return rows[optimizer].unit;

@@ -74,6 +74,8 @@ enum { OPTIMIZER_8BIT_BLOCK = 2048, OPTIMIZER_SIGN_BLOCK = 1024, OPTIMIZER_SIGN_
 enum optimizer_unit { UPDATES_PARAMETERS, UPDATES_BLOCKS, UPDATES_TENSORS };
 enum optimizer_unit optimizer_unit(enum optimizer_kind optimizer);
 bool optimizer_is_by_parameter(enum optimizer_kind optimizer);
+// Whether it can update layers that are split over devices: each member has a part of every tensor.
+bool optimizer_check_split(enum optimizer_kind optimizer, struct error *error);
 
 // Bytes of the gradients of so many bytes of weights.
 uint64_t holding_gradient_bytes(const struct holding *holding, uint64_t weights);

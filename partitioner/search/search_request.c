@@ -20,6 +20,19 @@ static bool variants_are_given_well(const struct search_request *request, struct
     return true;
 }
 
+static bool may_split_layers(const struct search_request *request)
+{
+    const struct profile *profile = request->profile;
+    for (uint32_t s = 0; request->layout.variants && s < request->layout.stages; s++)
+        if (variant_devices(profile, request->layout.variants[s]) > 1)
+            return true;
+    for (size_t l = 0; request->free.variants && l < profile->layer_count; l++)
+        for (size_t v = 0; v < profile->layers[l].variant_count; v++)
+            if (profile->layers[l].variants[v].devices > 1)
+                return true;
+    return false;
+}
+
 bool search_check(const struct search_request *request, struct error *error)
 {
     const size_t devices = request->cluster->device_count;
@@ -30,6 +43,7 @@ bool search_check(const struct search_request *request, struct error *error)
                          request->ranks);
     struct generator generator;
     return variants_are_given_well(request, error) && search_generator(request, &generator, error)
+        && (!may_split_layers(request) || optimizer_check_split(request->holding.optimizer, error))
         && holding_check(&request->holding, request->profile, request->cluster, generator.weights == WEIGHTS_FLUSH,
                          error);
 }

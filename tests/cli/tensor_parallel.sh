@@ -147,7 +147,11 @@ done
 together 4 weir verify plan.json --steps 1 --clip 0.5
 
 echo "# what is not run"
-plan two.json --schedule 1f1b --variants tensor2,tensor2 --optimizer adam8bit && run
+for optimizer in lars lamb adafactor adam8bit adam1bit; do
+    weir partition two.json --cluster '4 devices, 1GiB, 5GB/s 2us' --schedule 1f1b --micro-batches 4 --ranks 2 \
+        --variants auto --optimizer $optimizer -o refused.json 2>&1
+    echo "exit $?"
+done
 sed 's/tensor2/split2/g' two.json > other.json
 plan other.json --schedule 1f1b --variants split2 && run
 exit 0
