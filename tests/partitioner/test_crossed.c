@@ -43,7 +43,8 @@ static struct holding draw_holding(uint64_t *seed, const struct profile *profile
     holding.step_rate = random_below(seed, 3) == 0 ? 1000000000 + random_below(seed, 20) * 1000000000 : 0;
     if (optimizer_sends_signs(holding.optimizer))
         holding.shard = SHARD_NONE;
-    // What is shared by blocks and tensors is told apart by its sizes, whichever states they are of.
+    // The twin does not know which replicas cannot meet, and would price plans that are refused; test_holding_search
+    // draws these optimizers with all levels.
     if (optimizer_unit(holding.optimizer) != UPDATES_PARAMETERS && holding.shard > SHARD_OPTIMIZER)
         holding.shard = SHARD_OPTIMIZER;
     if (holding.shard > SHARD_OPTIMIZER && profile->lent_count > 0)
@@ -272,7 +273,7 @@ static void no_crossing_of_features_makes_a_claim_false(void **state)
 {
     (void)state;
     uint64_t seed = 61;
-    const uint64_t trials = test_trials(200, 20000), most = test_trials(1500, 4000);
+    const uint64_t trials = test_trials(300, 20000), most = test_trials(1500, 4000);
     struct tally tally = { 0 };
     for (uint64_t trial = 0; trial < trials;) {
         struct drawn drawn;
@@ -293,7 +294,7 @@ static void no_crossing_of_features_makes_a_claim_false(void **state)
                   (unsigned long long)tally.long_found, (unsigned long long)tally.long_proved,
                   (unsigned long long)tally.crews_found, (unsigned long long)tally.crews_proved);
     assert_true(tally.found > trials / 3 && tally.proved > tally.found / 2);
-    assert_true(tally.long_found > trials / 20 && tally.crews_found > trials / 100);
+    assert_true(tally.long_found > trials / 10 && tally.crews_found > trials / 100);
 }
 
 int main(void)
