@@ -207,7 +207,8 @@ static void rate_memory(struct rated_device *rated)
     rated->sustained_permille = 1000;
     rated->level_count = 1;
     rated->levels[0] = (struct rated_level){ .size = cores > 1 ? (uint64_t)cores : 2,
-                                             .bytes_per_second = rated->memory_bytes_per_second, .permille = 1000 };
+                                             .bytes_per_second = rated->memory_bytes_per_second, .permille = 1000,
+                                             .message_permille = 1000 };
 }
 
 static bool allocate(struct bench *bench, uint64_t number)

@@ -79,7 +79,7 @@ def message_ns(row, device, estimate, rank):
     output = next(layer['output_bytes'] for layer in estimate['layers'] if layer['kind'] == 'attention')
     if not row.get('sequence_parallel') and not starts_with(row, *DEEPSPEED):
         output /= degrees_of(row)[0]  # each device of the group sends a part, and the others gather it
-    return level['latency_ns'] + output / (level['bytes_per_second'] * level['permille'] / 1000) * 1e9
+    return level['latency_ns'] + output / (level['bytes_per_second'] * level['message_permille'] / 1000) * 1e9
 
 
 def add_messages(rows, messages):

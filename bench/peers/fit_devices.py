@@ -35,11 +35,12 @@ CONSTANTS = {
     'link latency': ([('levels', 0, 'latency_ns')], 3000, 40000),
     'network': ([('levels', 1, 'permille')], 400, 950),
     'network latency': ([('levels', 1, 'latency_ns')], 5000, 40000),
+    'messages': ([('levels', 1, 'message_permille')], 400, 950),
     'fp8': ([('products', 'fp8', 'permille')], 300, 860),
     'fp4': ([('products', 'fp4', 'permille')], 300, 860),
 }
 NEUTRAL = {'sustained': 900, 'memory': 700, 'kernel': 4000, 'host': 30000, 'flash': 400, 'fused': 500, 'links': 750,
-           'link latency': 15000, 'network': 750, 'network latency': 15000, 'fp8': 600, 'fp4': 500}
+           'link latency': 15000, 'network': 750, 'network latency': 15000, 'messages': 750, 'fp8': 600, 'fp4': 500}
 NOT_ASKED = ('sc21-table2', 'megatron-ci')  # ZeRO-3 of 2021, and runs for debugging
 FIRST_STEP, LEAST_STEP, MOST_ROWS, POWER = 0.15, 0.01, 40, 0.7
 

@@ -171,8 +171,7 @@ static double waited_block_ns(const struct bound *bound, uint64_t block)
 static double hop_ns(const struct bound *bound, uint32_t rank)
 {
     const struct rated_level *level = config_hop(&bound->hops, rank);
-    const double rate = (double)level->bytes_per_second * (double)level->permille / 1000;
-    const double ns = (double)level->latency_ns + bound->costs->output_bytes / rate * 1e9;
+    const double ns = (double)level->latency_ns + bound->costs->output_bytes / rated_message_rate(level) * 1e9;
     return bound->waiting == WAITS_FOR_NONE ? 0 : bound->waiting == WAITS_FOR_FORWARDS ? ns : 2 * ns;
 }
 

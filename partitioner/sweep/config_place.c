@@ -87,7 +87,7 @@ uint64_t config_permille(const struct config_request *request, const struct conf
 
 static uint64_t rate_of(const struct rated_level *level)
 {
-    return (uint64_t)((double)level->bytes_per_second * (double)level->permille / 1000);
+    return (uint64_t)rated_message_rate(level);
 }
 
 static bool is_no_slower(const struct rated_level *a, const struct rated_level *b)

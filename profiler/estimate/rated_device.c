@@ -5,7 +5,7 @@
 
 #include "common/json.h"
 
-enum { DEVICE_VERSION = 1, MOST_PERMILLE = 1000, MOST_SPREAD = 1 << 20 };
+enum { DEVICE_VERSION = 2, MOST_PERMILLE = 1000, MOST_SPREAD = 1 << 20 };
 
 // --- reading -----------------------------------------------------------------
 
@@ -33,7 +33,7 @@ static void read_products(struct json *root, struct rated_device *device)
     }
 }
 
-static void read_levels(struct json *root, struct rated_device *device)
+static void read_levels(struct json *root, struct rated_device *device, uint64_t version)
 {
     struct json list = json_array(root, "levels"), item;
     if (json_count(&list) == 0 || json_count(&list) > RATED_MOST_LEVELS)
@@ -45,6 +45,7 @@ static void read_levels(struct json *root, struct rated_device *device)
         level->latency_ns = json_u64(&item, "latency_ns", 0, JSON_MAX);
         level->bytes_per_second = json_u64(&item, "bytes_per_second", 1, JSON_MAX);
         level->permille = permille(&item, "permille");
+        level->message_permille = version == 1 ? level->permille : permille(&item, "message_permille");
         json_end(&item);
     }
 }
@@ -68,7 +69,7 @@ bool rated_device_read(const char *text, size_t length, const char *name, struct
         return false;
     struct json root = json_root(document);
     *device = (struct rated_device){ 0 };
-    json_format(&root, "weir.device", DEVICE_VERSION);
+    const uint64_t version = json_format(&root, "weir.device", DEVICE_VERSION);
     json_string_into(&root, "name", device->name, sizeof device->name);
     device->memory_bytes = json_u64(&root, "memory_bytes", 1, JSON_MAX);
     device->reserved_bytes = json_u64(&root, "reserved_bytes", 0, JSON_MAX);
@@ -81,7 +82,7 @@ bool rated_device_read(const char *text, size_t length, const char *name, struct
     read_products(&root, device);
     device->fused = read_attention(&root, "fused_attention");
     device->flash = read_attention(&root, "flash_attention");
-    read_levels(&root, device);
+    read_levels(&root, device, version);
     if (json_has(&root, "notes"))
         json_string(&root, "notes");
     json_end(&root);
@@ -143,6 +144,11 @@ const struct rated_product *rated_device_product(const struct rated_device *devi
     return NULL;
 }
 
+double rated_message_rate(const struct rated_level *level)
+{
+    return (double)level->bytes_per_second * (double)level->message_permille / MOST_PERMILLE;
+}
+
 // --- writing -----------------------------------------------------------------
 
 static void write_products(const struct rated_device *device, struct json_writer *writer)
@@ -179,6 +185,7 @@ static void write_levels(const struct rated_device *device, struct json_writer *
         json_put_u64(writer, "latency_ns", level->latency_ns);
         json_put_u64(writer, "bytes_per_second", level->bytes_per_second);
         json_put_u64(writer, "permille", level->permille);
+        json_put_u64(writer, "message_permille", level->message_permille);
         json_close(writer);
     }
     json_close(writer);

@@ -30,7 +30,11 @@ struct rated_level {  // innermost first, as a cluster's
     uint64_t latency_ns;
     uint64_t bytes_per_second;  // of each device, in one direction
     uint64_t permille;          // of it, that collectives get
+    uint64_t message_permille;  // of it, that messages from one device to another get
 };
+
+// Of a message from one device to another, without latency: bytes per second.
+double rated_message_rate(const struct rated_level *level);
 
 struct rated_device {
     char name[RATED_NAME];

@@ -72,7 +72,7 @@ static void as_many_are_in_flight_as_is_said(void **state)
 
 enum { MOST_PARTS = 16 };
 
-static const struct rated_device device = { .levels = { { 64, 0, 1000000000, 1000 } }, .level_count = 1 };
+static const struct rated_device device = { .levels = { { 64, 0, 1000000000, 1, 1000 } }, .level_count = 1 };
 
 static struct config_costs random_costs(uint64_t *seed, const struct transformer *model)
 {

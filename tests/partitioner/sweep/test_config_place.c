@@ -7,7 +7,9 @@
 
 // Levels that are slower the further out they are.
 static const struct rated_device device = {
-    .levels = { { 4, 1000, 100000000000, 1000 }, { 3, 2000, 50000000000, 500 }, { 64, 3000, 50000000000, 100 } },
+    .levels = { { 4, 1000, 100000000000, 900, 1000 },
+                { 3, 2000, 50000000000, 900, 500 },
+                { 64, 3000, 50000000000, 900, 100 } },
     .level_count = 3,
 };
 
@@ -48,7 +50,7 @@ static size_t crossed(const struct config_row *row, uint64_t a, uint64_t b)
 
 static uint64_t rate_of(size_t level)
 {
-    return device.levels[level].bytes_per_second / 1000 * device.levels[level].permille;
+    return device.levels[level].bytes_per_second / 1000 * device.levels[level].message_permille;
 }
 
 static struct config_row random_row(uint64_t *seed, bool by_node)

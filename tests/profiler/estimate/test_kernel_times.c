@@ -11,7 +11,7 @@ static const struct rated_device device = {
     .multiprocessors = 10,
     .kernel_ns = 7,
     .sustained_permille = 1000,
-    .levels = { { 4, 100, 1000000000, 500 }, { 8, 1000, 1000000000, 100 } },
+    .levels = { { 4, 100, 1000000000, 500, 1 }, { 8, 1000, 1000000000, 100, 1 } },
     .level_count = 2,
 };
 static const struct rated_product product = {
