@@ -1,23 +1,26 @@
 #!/usr/bin/env python3
 """What `weir estimate` says of this very machine, against what `weir profile` measures on it.
 
-    compare_calibrated.py [--device cpu] [--models gpt-nano,gpt-10m,gpt2] [--bin build/release/bin/weir]
+    compare_calibrated.py [--device cpu] [--models gpt-nano,gpt-10m,gpt2] [--keep FOLDER]
+        [--bin build/release/bin/weir]
 
 The device is calibrated (`weir profile --calibrate`), each model measured and estimated; per model the
 error of each layer's F + I + W, the median in front; then plans made of the estimate, priced by
 the measured profile, against plans made of that: 1f1b with 16 micro-batches on 2 to 4 devices.
-To measure gpt2 takes a core of some 80 GFLOP/s a quarter of an hour and more.
+To measure gpt2 takes a core of some 80 GFLOP/s half an hour: --keep has profiles that were measured on this machine
+before, FOLDER/gpt2.json and so on, and keeps new ones there.
 """
 
 import argparse
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import tempfile
 
-CLUSTER = '{} devices, 4GiB, 4GB/s 5us'
-SCHEDULE = ['--schedule', '1f1b', '--micro-batches', '16']
+CLUSTER = '{} devices, 16GiB, 4GB/s 5us'
+SCHEDULE = ['--schedule', '1f1b', '--micro-batches', '16', '--tied', 'apart']
 TIMES = ('forward_ns', 'backward_input_ns', 'backward_weight_ns')
 
 
@@ -57,9 +60,17 @@ def compare_plans(weir, folder):
         print(f'    {devices} devices: the plan of the estimate takes {ratio:.4f} of the plan of the measured profile')
 
 
-def compare_model(weir, device, model, folder):
+def measure(weir, device, model, path, keep):
+    kept = keep and f'{keep}/{model}.json'
+    if not kept or not os.path.exists(kept):
+        run(weir, 'profile', model, '--device', device, '-o', kept or path)
+    if kept:
+        shutil.copy(kept, path)
+
+
+def compare_model(weir, device, model, folder, keep):
     shape = config_of(weir, model, f'{folder}/config.json')
-    run(weir, 'profile', model, '--device', device, '-o', f'{folder}/measured.json')
+    measure(weir, device, model, f'{folder}/measured.json', keep)
     run(weir, 'estimate', f'{folder}/config.json', '--device', f'{folder}/here.json', '--dtype',
         load(f'{folder}/measured.json')['dtype'], '--micro-batch', str(shape['micro_batch']), '--sequence',
         str(shape['sequence']), '-o', f'{folder}/estimated.json')
@@ -77,13 +88,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--device', default='cpu')
     parser.add_argument('--models', default='gpt-nano,gpt-10m,gpt2')
+    parser.add_argument('--keep', metavar='FOLDER')
     parser.add_argument('--bin', default='build/release/bin/weir')
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         weir = os.path.abspath(options.bin)
         run(weir, 'profile', '--calibrate', '--device', options.device, '-o', f'{folder}/here.json')
         for model in options.models.split(','):
-            compare_model(weir, options.device, model, folder)
+            compare_model(weir, options.device, model, folder, options.keep)
 
 
 if __name__ == '__main__':
