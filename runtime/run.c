@@ -2,7 +2,6 @@
 
 #include <assert.h>
 #include <math.h>
-#include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,74 +9,10 @@
 #include "common/number.h"
 #include "device/communicator.h"
 #include "runtime/channels.h"
+#include "runtime/session.h"
 #include "runtime/shard_meeting.h"
-#include "runtime/shares.h"
-#include "runtime/sharing.h"
-#include "runtime/threads.h"
-#include "runtime/wired/wired.h"
 
 static const uint64_t usual_deadline_ns = 600u * (uint64_t)1000000000;
-
-enum command { COMMAND_NONE, COMMAND_INITIALIZE, COMMAND_RUN, COMMAND_STOP };
-
-// A rank: a thread that does what it is told and parks again.
-struct worker {
-    struct session *session;
-    uint32_t rank;
-    pthread_t thread;
-    bool started;
-    struct queue *queue;
-    struct slab slab;
-    struct interpreter *interpreter;
-    struct error error;
-};
-
-// What a rank has allocated.
-struct rank_bytes {
-    uint64_t device, host;
-};
-
-struct session {
-    struct schedule *schedule;
-    struct stage *stages;
-    struct session_settings settings;
-    struct device *device;
-    struct threads *threads;  // one of these
-    struct wired *wired;
-    struct whereabouts whereabouts;
-    struct recorder recorder;
-    struct placement *placement;
-    struct ties ties;
-    struct meetings meetings;
-    struct weight_plan weight_plan;
-    float *losses;       // by micro-batch
-    float *part_losses;  // and of each part of its sequences
-    struct worker *workers;
-    uint64_t steps;
-
-    pthread_mutex_t lock;
-    pthread_cond_t told, parked;
-    bool has_lock;
-    enum command command;
-    uint64_t commands;  // how many were given
-    uint32_t working;
-
-    struct error failed;
-    struct session_result last;
-    struct rank_result *per_rank;
-    uint64_t *waited_ns, *host_ns, *replayed;
-    uint64_t *stage_ns;
-    struct rank_bytes *bytes;  // by rank
-    uint64_t first_step;       // that this session makes
-    uint64_t *updates_before;  // by stage: of that many, had none been skipped
-};
-
-// Whether a rank is a thread of this process.
-static bool is_here(const struct session *session, uint32_t rank)
-{
-    const struct process_group *group = session->settings.group;
-    return !group || group->rank == rank;
-}
 
 // --- a rank's thread --------------------------------------------------------------
 
@@ -295,7 +230,7 @@ static bool open_workers(struct session *session, struct error *error)
     for (uint32_t rank = 0; good && rank < schedule->ranks; rank++) {
         session->workers[rank].session = session;
         session->workers[rank].rank = rank;
-        good = !is_here(session, rank) || open_worker(&session->workers[rank], slots, error);
+        good = !session_is_here(session, rank) || open_worker(&session->workers[rank], slots, error);
     }
     free(slots);
     return good;
@@ -309,7 +244,7 @@ static bool start_threads(struct session *session, struct error *error)
     session->has_lock = true;
     for (uint32_t rank = 0; rank < session->schedule->ranks; rank++) {
         struct worker *worker = &session->workers[rank];
-        if (!is_here(session, rank))
+        if (!session_is_here(session, rank))
             continue;
         worker->started = pthread_create(&worker->thread, NULL, work, worker) == 0;
         if (!worker->started)
@@ -468,13 +403,6 @@ static void time_stages(struct session *session)
     }
 }
 
-// A rank of this process. Each has the norms of all, and scales the loss as all do.
-static struct interpreter *any_interpreter(const struct session *session)
-{
-    const struct process_group *group = session->settings.group;
-    return session->workers[group ? group->rank : 0].interpreter;
-}
-
 // In the order of the parts.
 static void add_up_losses(struct session *session)
 {
@@ -532,7 +460,7 @@ static void sum_up(struct session *session)
     for (uint32_t rank = 0; rank < last->ranks; rank++)
         session->per_rank[rank].live_peak_bytes = session->bytes[rank].device;
     last->bubble = bubble_of(last->iteration_ns, session->per_rank, last->ranks);
-    last->gradient_norm = interpreter_gradient_norm(any_interpreter(session));
+    last->gradient_norm = interpreter_gradient_norm(session_any_interpreter(session));
     last->is_skipped = session_scaling(session)->scale > 0 && !isfinite(last->gradient_norm);
     last->slowest_stage = 0;
     for (uint32_t s = 1; s < session->schedule->stages; s++)
@@ -614,207 +542,4 @@ uint64_t session_slab_bytes(const struct session *session, uint32_t rank)
 uint64_t session_host_bytes(const struct session *session, uint32_t rank)
 {
     return session->bytes[rank].host;
-}
-
-uint32_t session_copies(const struct session *session, uint32_t stage)
-{
-    return placement_copies(session->placement, stage);
-}
-
-// --- what lasts ------------------------------------------------------------------------
-
-bool session_has(const struct session *session, uint32_t stage, uint32_t copy)
-{
-    return is_here(session, placement_rank(session->placement, stage, copy));
-}
-
-uint32_t session_rank_of(const struct session *session, uint32_t stage, uint32_t copy)
-{
-    return placement_rank(session->placement, stage, copy);
-}
-
-bool session_is_shared(const struct session *session, uint32_t stage, uint32_t part)
-{
-    const enum shard shared = part > 0 ? SHARD_OPTIMIZER : SHARD_WEIGHTS;
-    return session->stages[stage].shard >= shared && session_copies(session, stage) > 1;
-}
-
-// What of a part is one number's, and all numbers of it.
-static uint64_t number_bytes(const struct session *session, uint32_t part)
-{
-    const bool is_block = optimizer_keeps_blocks(session->settings.optimizer.kind);
-    return part == 0 ? precision_bytes(device_precision(session->device)) : is_block ? 1 : sizeof(float);
-}
-
-static uint64_t number_count(const struct session *session, uint32_t stage)
-{
-    const struct stage_bytes *bytes = &session->stages[stage].bytes;
-    return (bytes->all_weights > 0 ? bytes->all_weights : bytes->weights) / number_bytes(session, 0);
-}
-
-// Of a span what one copy has.
-static struct share_pieces shared_pieces(const struct session *session, const struct state_span *span, uint32_t copy)
-{
-    const struct stage *stage = &session->stages[span->stage];
-    const uint64_t count = number_count(session, span->stage);
-    const struct share share = share_range(stage, count, copy, session_copies(session, span->stage));
-    const bool is_block = span->part > 0 && optimizer_keeps_blocks(session->settings.optimizer.kind);
-    return is_block && span->count > 0 ? share_block_pieces(&share, stage, span->first)
-                                       : share_pieces(&share, span->first, span->count);
-}
-
-static struct share_pieces pieces_of(const struct session *session, const struct state_span *span, uint32_t copy)
-{
-    return session_is_shared(session, span->stage, span->part)
-               ? shared_pieces(session, span, copy)
-               : (struct share_pieces){ { { span->first, span->count, span->first } }, span->count > 0 };
-}
-
-static void *find_piece(const struct session *session, const struct state_span *span, const struct share_piece *piece,
-                        uint32_t rank)
-{
-    char *state = interpreter_state(session->workers[rank].interpreter, span->stage, span->part);
-    return state + piece->at * number_bytes(session, span->part);
-}
-
-static bool read_piece(const struct session *session, const struct state_span *span, const struct share_piece *piece,
-                       uint32_t rank, void *host, struct error *error)
-{
-    struct queue *queue = session->workers[rank].queue;
-    queue_download(queue, host, find_piece(session, span, piece, rank),
-                   piece->count * number_bytes(session, span->part));
-    return queue_wait(queue, error);
-}
-
-// From each copy what it has: to all processes, since a group has no other way.
-static bool read_shared(struct session *session, const struct state_span *span, char *host, struct error *error)
-{
-    const struct process_group *group = session->settings.group;
-    const uint64_t size = number_bytes(session, span->part);
-    bool good = true;
-    memset(host, 0, span->count * size);  // nobody has what is behind the last number of a block
-    for (uint32_t copy = 0; good && copy < session_copies(session, span->stage); copy++) {
-        const uint32_t rank = placement_rank(session->placement, span->stage, copy);
-        const struct share_pieces pieces = pieces_of(session, span, copy);
-        for (size_t i = 0; good && i < pieces.count; i++) {
-            char *to = host + (pieces.at[i].first - span->first) * size;
-            good = (!is_here(session, rank) || read_piece(session, span, &pieces.at[i], rank, to, error))
-                && (!group || group->broadcast(group->self, rank, to, pieces.at[i].count * size, error));
-        }
-    }
-    return good;
-}
-
-// Weights are there once more where the host updates them, those that the copy updates.
-static void write_second(const struct session *session, const struct state_span *span, const struct share_piece *piece,
-                         uint32_t copy, const char *host)
-{
-    const struct worker *worker = &session->workers[placement_rank(session->placement, span->stage, copy)];
-    char *second = interpreter_host_weights(worker->interpreter, span->stage);
-    const struct share_pieces shared = shared_pieces(session, span, copy);
-    const bool has_share = session_is_shared(session, span->stage, 1) && !session->stages[span->stage].bytes.streams;
-    const struct share_piece *what = has_share ? shared.at : piece;
-    const uint64_t size = number_bytes(session, 0);
-    if (second && (!has_share || shared.count > 0))
-        queue_upload(worker->queue, second + what->at * size, host + (what->first - span->first) * size,
-                     what->count * size);
-}
-
-static void write_piece(const struct session *session, const struct state_span *span, const struct share_piece *piece,
-                        uint32_t copy, const char *host)
-{
-    const uint32_t rank = placement_rank(session->placement, span->stage, copy);
-    const uint64_t size = number_bytes(session, span->part);
-    queue_upload(session->workers[rank].queue, find_piece(session, span, piece, rank),
-                 host + (piece->first - span->first) * size, piece->count * size);
-    if (span->part == 0)
-        write_second(session, span, piece, copy, host);
-}
-
-bool session_read_state(struct session *session, const struct state_span *span, uint32_t copy, void *host,
-                        struct error *error)
-{
-    const struct share_pieces pieces = pieces_of(session, span, copy);
-    if (!session_is_shared(session, span->stage, span->part))
-        return read_piece(session, span, pieces.at, placement_rank(session->placement, span->stage, copy), host, error);
-    char *room = host ? NULL : malloc(span->count * number_bytes(session, span->part) + 1);
-    const bool good = host || room ? read_shared(session, span, host ? host : room, error)
-                                   : error_no_memory(error, "what replicas share");
-    free(room);
-    return good;
-}
-
-bool session_write_copy(struct session *session, const struct state_span *span, uint32_t copy, const void *host,
-                        struct error *error)
-{
-    const uint32_t rank = placement_rank(session->placement, span->stage, copy);
-    const struct share_pieces pieces = pieces_of(session, span, copy);
-    if (!is_here(session, rank) || pieces.count == 0)
-        return true;
-    for (size_t i = 0; i < pieces.count; i++)
-        write_piece(session, span, &pieces.at[i], copy, host);
-    return queue_wait(session->workers[rank].queue, error);
-}
-
-bool session_write_state(struct session *session, const struct state_span *span, const void *host,
-                         struct error *error)
-{
-    bool good = true;
-    for (uint32_t copy = 0; good && copy < session_copies(session, span->stage); copy++)
-        good = session_write_copy(session, span, copy, host, error);
-    return good;
-}
-
-uint64_t session_steps(const struct session *session)
-{
-    return session->steps;
-}
-
-// All copies of a stage make as many.
-uint64_t session_updates(const struct session *session, uint32_t stage)
-{
-    const uint32_t in_step = session->weight_plan.updates[session->placement->copy_at[stage]];
-    return session->updates_before[stage] + (session->steps - session->first_step) * in_step
-         - session_scaling(session)->skipped;
-}
-
-const struct loss_scaling *session_scaling(const struct session *session)
-{
-    return interpreter_scaling(any_interpreter(session));
-}
-
-void session_go_on(struct session *session, uint64_t steps, const uint64_t *updates,
-                   const struct loss_scaling *scaling)
-{
-    assert(session->steps == session->first_step);
-    session->steps = session->first_step = steps;
-    for (uint32_t rank = 0; rank < session->schedule->ranks; rank++)
-        if (is_here(session, rank))
-            interpreter_set_scaling(session->workers[rank].interpreter, scaling);
-    for (uint32_t s = 0; s < session->schedule->stages; s++)
-        session->updates_before[s] = updates[s] + scaling->skipped;
-}
-
-// What copies share is brought together from all of them.
-static bool read_shared_weights(struct session *session, uint32_t stage, uint64_t offset, uint64_t bytes, void *host,
-                                struct error *error)
-{
-    const uint64_t size = number_bytes(session, 0);
-    const struct state_span span = { .stage = stage, .first = offset / size, .count = bytes / size };
-    return read_shared(session, &span, host, error);
-}
-
-bool session_read_weights(struct session *session, uint32_t stage, uint32_t copy, uint64_t offset, uint64_t bytes,
-                          void *host, struct error *error)
-{
-    const struct process_group *group = session->settings.group;
-    const uint32_t rank = placement_rank(session->placement, stage, copy);
-    struct worker *worker = &session->workers[rank];
-    const char *weights = is_here(session, rank) ? interpreter_state(worker->interpreter, stage, 0) : NULL;
-    if (session_is_shared(session, stage, 0))
-        return read_shared_weights(session, stage, offset, bytes, host, error);
-    if (weights)
-        queue_download(worker->queue, host, weights + offset, bytes);
-    return (!is_here(session, rank) || queue_wait(worker->queue, error))
-        && (!group || group->broadcast(group->self, rank, host, bytes, error));
 }
