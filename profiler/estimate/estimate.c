@@ -195,9 +195,7 @@ bool estimate_model(const struct transformer *model, const struct rated_device *
     struct estimate_request *asked = &estimate->request;
     if (asked->sequence == 0)
         asked->sequence = model->longest;
-    if (asked->sequence == 0)
-        return error_set(error, "the model's file does not say how long a sequence is: say how many tokens (sequence)");
-    if (!check_degrees(model, asked, error))
+    if (!transformer_takes(model, asked->sequence, error) || !check_degrees(model, asked, error))
         return false;
     if (asked->again & AGAIN_LATENT && !model->is_latent)
         return error_set(error, "latent is for attention that is, and that of %s is not", model->name);

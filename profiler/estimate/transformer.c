@@ -290,6 +290,17 @@ bool transformer_has_experts(const struct transformer *model, uint64_t layer)
     return at % model->expert_every == 0;
 }
 
+bool transformer_takes(const struct transformer *model, uint64_t sequence, struct error *error)
+{
+    if (sequence == 0)
+        return error_set(error, "the model's file does not say how long a sequence is: say how many tokens (sequence)");
+    if (model->positions > 0 && sequence > model->positions)
+        return error_set(error, "a sequence of %llu tokens is longer than the %llu positions that %s learns: take at most"
+                         " so many, or a file with more of them (n_positions)", (unsigned long long)sequence,
+                         (unsigned long long)model->positions, model->name);
+    return true;
+}
+
 static uint64_t norm_of(const struct transformer *model)
 {
     return model->has_layer_norm ? 2 * model->hidden : model->hidden;

@@ -43,6 +43,9 @@ bool transformer_read(const char *text, size_t length, const char *name, struct 
 
 bool transformer_has_experts(const struct transformer *transformer, uint64_t layer);
 
+// Whether a sequence of so many tokens has a position for each; 0 is of an unknown length, and refused.
+bool transformer_takes(const struct transformer *transformer, uint64_t sequence, struct error *error);
+
 // Numbers that are trained, of each part and of all of it.
 uint64_t transformer_embedding_parameters(const struct transformer *transformer);
 uint64_t transformer_attention_parameters(const struct transformer *transformer);  // with the norm in front

@@ -358,7 +358,7 @@ static void ranks_between_move_a_data_group_apart(void **state)
     assert_true(pairs < collective_ns(&device, ALL_REDUCE, 4 * parameters, (struct group){ 8, 8, 1, 1 }));
 }
 
-static void what_does_not_divide_is_refused(void **state)
+static void what_cannot_be_is_refused(void **state)
 {
     (void)state;
     struct estimate_request request = estimate_usual();
@@ -367,6 +367,10 @@ static void what_does_not_divide_is_refused(void **state)
     request = estimate_usual();
     request.context = 3;
     refuses(gpt3, request, "the context degree of 3 does not divide the sequence (2048)");
+    request = estimate_usual();
+    request.sequence = 2049;
+    refuses(gpt3, request, "a sequence of 2049 tokens is longer than the 2048 positions that gpt2 learns: take at most so"
+            " many, or a file with more of them (n_positions)");
     request = estimate_usual();
     request.expert = 8;
     refuses(gpt3, request, "an expert degree of 8 is for models with experts, and gpt2 has none");
@@ -401,7 +405,7 @@ int main(void)
         cmocka_unit_test(the_page_shows_what_is_written),
         cmocka_unit_test(the_profile_is_one_that_others_read),
         cmocka_unit_test(ranks_between_move_a_data_group_apart),
-        cmocka_unit_test(what_does_not_divide_is_refused),
+        cmocka_unit_test(what_cannot_be_is_refused),
     };
     return cmocka_run_group_tests_name("estimate", tests, NULL, NULL);
 }
