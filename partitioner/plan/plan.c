@@ -256,14 +256,25 @@ static bool give_device(uint32_t *devices, uint32_t rank, size_t stage, uint32_t
     return true;
 }
 
+// Whether a stage before has the same group for one of its copies: both are of one rank then.
+static bool is_held_before(const struct plan *plan, size_t stage, size_t copy)
+{
+    const struct plan_stage *of = &plan->stages[stage];
+    const uint32_t device = of->devices[copy * plan_stage_group(of)];
+    for (size_t s = 0; s < stage; s++)
+        for (size_t c = 0; c < plan->stages[s].device_count; c++)
+            if (plan->stages[s].devices[c * plan_stage_group(&plan->stages[s])] == device)
+                return true;
+    return false;
+}
+
 size_t plan_seat_count(const struct plan *plan)
 {
-    size_t copies = 0, seats = 0;
-    for (size_t s = 0; s < plan->stage_count; s++) {
-        copies += plan->stages[s].device_count;
-        seats += plan_stage_seats(&plan->stages[s]);
-    }
-    return copies == plan->ranks ? seats : plan->ranks * (size_t)plan_stage_group(&plan->stages[0]);
+    size_t seats = 0;
+    for (size_t s = 0; s < plan->stage_count; s++)
+        for (size_t copy = 0; copy < plan->stages[s].device_count; copy++)
+            seats += is_held_before(plan, s, copy) ? 0 : plan_stage_group(&plan->stages[s]);
+    return seats;
 }
 
 // Whether each device is in one rank's group only. Of a rank with several stages their groups are the same.

@@ -130,8 +130,8 @@ static inline size_t plan_stage_seats(const struct plan_stage *stage)
     return stage->device_count * plan_stage_group(stage);
 }
 
-// Devices of all ranks: as many as ranks; where ranks are groups, those of all stages, or, where ranks hold several
-// stages, of which all groups are then alike, of all ranks.
+// Devices of all ranks: as many as ranks, or, where ranks are groups, those of all groups. A rank's stages have the same
+// group, and those of two ranks may be of unlike size.
 size_t plan_seat_count(const struct plan *plan);
 
 // Who makes the orders of its schedule.

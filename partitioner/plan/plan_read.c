@@ -302,21 +302,25 @@ void certificate_read(struct json *root, struct certificate *certificate)
     json_end(&place);
 }
 
-// As many devices as ranks. Which of them has which stage is the schedule's to say:
+// As many devices, or groups of them, as ranks. Which of them has which stage is the schedule's to say:
 // plan_schedule() holds the two together.
 static void check_devices(struct reading *reading, struct json *stages)
 {
     const struct plan *plan = reading->plan;
     bool *is_used = room_for(reading, plan->cluster->device_count, sizeof is_used[0]);
-    size_t used = 0;
+    size_t used = 0, groups = 0, seats = 0;
     for (size_t s = 0; is_used && s < plan->stage_count; s++) {
-        for (size_t i = 0; i < plan_stage_seats(&plan->stages[s]); i++) {
-            used += !is_used[plan->stages[s].devices[i]];
-            is_used[plan->stages[s].devices[i]] = true;
+        const struct plan_stage *stage = &plan->stages[s];
+        for (size_t i = 0; i < plan_stage_seats(stage); i++) {
+            const bool is_new = !is_used[stage->devices[i]], is_first = i % plan_stage_group(stage) == 0;
+            used += is_new;
+            groups += is_new && is_first;
+            seats += is_new && is_first ? plan_stage_group(stage) : 0;
+            is_used[stage->devices[i]] = true;
         }
     }
     free(is_used);
-    if (used != plan_seat_count(plan))
+    if (groups != plan->ranks || used != seats)
         json_refuse(stages, "are on %zu devices, but there are %u ranks", used, plan->ranks);
 }
 

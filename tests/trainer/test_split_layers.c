@@ -73,19 +73,27 @@ static void verify_together(uint64_t trial, const struct plan *plan, const struc
                  result.layer, (unsigned long long)result.index, result.losses_differing);
 }
 
-// Groups of random sizes: alike where ranks have several stages, or members share rows.
+// The group of a stage before that is on the same rank, or 0.
+static uint32_t group_beside(const struct made *made, size_t stage)
+{
+    for (size_t s = 0; s < stage; s++)
+        for (size_t copy = 0; copy < made->stages[s].device_count; copy++)
+            if (made->devices[s][copy] == made->devices[stage][0])
+                return made->stages[s].group;
+    return 0;
+}
+
+// Groups of random sizes for ranks: alike where members share rows.
 static void draw_groups(struct made *made, uint64_t *seed, bool shares_rows, uint32_t devices[MOST][PLACES_MOST])
 {
     static const uint32_t groups[] = { 1, 2, 4, 2 };
     static char names[5][16];
-    size_t copies = 0;
-    for (size_t s = 0; s < made->plan.stage_count; s++)
-        copies += made->stages[s].device_count;
     uint32_t group = shares_rows && random_below(seed, 2) ? 4 : 2;
     for (size_t s = 0; s < made->plan.stage_count; s++) {
         struct plan_stage *stage = &made->stages[s];
-        if (copies == made->plan.ranks && !shares_rows)
-            group = groups[random_below(seed, s == 0 ? 4 : 3)];
+        const uint32_t beside = group_beside(made, s);
+        if (!shares_rows)
+            group = beside ? beside : groups[random_below(seed, s == 0 ? 4 : 3)];
         stage->devices = devices[s];
         stage->group = group;
         for (size_t copy = 0; copy < stage->device_count; copy++)
