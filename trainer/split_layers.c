@@ -37,10 +37,12 @@ static bool are_ours(const struct plan *plan, struct error *error)
 // one.
 static bool can_share(const struct plan *plan, const struct run_place *place, struct error *error)
 {
-    bool are_alike = true;
-    for (size_t s = 0; s < plan->stage_count; s++)
+    bool are_alike = true, is_shared = false;
+    for (size_t s = 0; s < plan->stage_count; s++) {
         are_alike &= plan_stage_group(&plan->stages[s]) == plan_members(plan);
-    return !place->group || are_alike || plan->holding.shard == SHARD_NONE
+        is_shared |= plan->holding.shard != SHARD_NONE && plan->stages[s].device_count > 1;
+    }
+    return !place->group || are_alike || !is_shared
         || error_set(error, "the plan's stages are on groups of unlike size and share their optimizer's state: on"
                      " devices of their own they are run with groups of one size, or without --shard");
 }

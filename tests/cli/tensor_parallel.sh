@@ -68,6 +68,7 @@ done
 run --device cpu:queued
 plan two.json --schedule zb-h1 --variants -,tensor4 && run
 plan two.json --schedule zb-v --ranks 2 --variants tensor2,-,-,tensor2 && run && run --device $q,$q,$q  # two of each rank
+plan two.json --schedule 1f1b --variants tensor2,- --shard weights && run && run --device $q,$q,$q  # nobody to share with
 plan two.json --schedule gpipe --variants -,tensor2,- && cp plan.json unlike.json
 train unlike fresh > table.txt; echo "exit $?"
 awk '/peak bytes/ { print $1, $2, $3, $4, $5 == $6 ? "as planned" : "not as planned" }' table.txt
