@@ -43,6 +43,14 @@ bool variants_meet(const struct profile *profile, const char *one, const char *o
     return are_same || (!shares_output(profile, one) && !shares_output(profile, other));
 }
 
+bool variants_tie(const struct profile *profile, const char *first, const char *last)
+{
+    for (size_t i = 0; i < profile->tied_count; i++)
+        if (profile->tied[i].from == 0 && profile->tied[i].to + 1 == profile->layer_count)
+            return variant_devices(profile, first) == variant_devices(profile, last);
+    return true;
+}
+
 static void take(struct profile_layer *layer, const struct profile_variant *variant)
 {
     const struct profile_layer *from = &variant->layer;

@@ -29,6 +29,10 @@ void variant_free(struct profile *of);
 // Whether a stage of the one can stand next to one of the other.
 bool variants_meet(const struct profile *profile, const char *one, const char *other);
 
+// Whether the first and the last stage of several can take these: where their layers are tied each member of a group
+// keeps its part of both, so that the groups are of the same size.
+bool variants_tie(const struct profile *profile, const char *first, const char *last);
+
 // The devices of a group that runs it; 1 for none.
 uint32_t variant_devices(const struct profile *profile, const char *name);
 

@@ -61,6 +61,11 @@ bool layout_is_same(const struct layout *a, const struct layout *b)
     return memcmp(a->devices, b->devices, a->device_count * sizeof a->devices[0]) == 0;
 }
 
+bool layout_ties_hold(const struct layout *layout, const struct profile *profile)
+{
+    return layout->stages < 2 || variants_tie(profile, layout->variants[0], layout->variants[layout->stages - 1]);
+}
+
 struct search_request layout_request(const struct search_request *request, const struct layout *layout)
 {
     struct search_request of = *request;

@@ -54,6 +54,9 @@ struct plan *layout_search(const struct search_request *request, struct error *e
 // Whether the same devices hold the same stages; wherever these are cut.
 bool layout_is_same(const struct layout *a, const struct layout *b);
 
+// Whether its first and last stage may have their variants (variants_tie()).
+bool layout_ties_hold(const struct layout *layout, const struct profile *profile);
+
 // Adds a copy.
 bool layout_add(struct layouts *layouts, const struct layout *layout, struct error *error);
 void layout_clear(struct layout *layout);  // all but itself

@@ -175,7 +175,8 @@ static void choose_stages(struct listing *listing)
     struct layout *now = &listing->now;
     const struct search_request *request = listing->request;
     const bool is_given = (request->layout.replicas && !request->free.replicas) || request->layout.variants;
-    if (is_enough(listing, now->device_count) && (!is_given || now->stages == request->layout.stages))
+    if (is_enough(listing, now->device_count) && (!is_given || now->stages == request->layout.stages)
+        && layout_ties_hold(now, request->profile))
         list_devices(listing);
     if (now->stages == listing->most_stages || (is_given && now->stages == request->layout.stages) || is_full(listing))
         return;

@@ -281,7 +281,8 @@ static void anneal(struct annealing *annealing, double heat, uint64_t work)
         context->work++;
         copy(annealing, trial, now);
         const bool moves_cuts = any_of(annealing, 2), stays = moves_cuts || any_of(annealing, 2);
-        if (!(moves_cuts ? move_cuts(annealing, trial) : move_layout(annealing, trial)))
+        if (!(moves_cuts ? move_cuts(annealing, trial) : move_layout(annealing, trial))
+            || !layout_ties_hold(trial, annealing->request->profile))
             continue;
         if (stays && !(has_cuts(annealing, trial)
                        && layout_time_within(annealing->model, trial, now->estimate_ns + worse, &context->work)))

@@ -17,6 +17,10 @@ static bool variants_are_given_well(const struct search_request *request, struct
             return error_set(error, "stage %u takes the variant \"%.60s\" and stage %u \"%.60s\", and of one of them each"
                              " device has a share of what is handed on: give all stages the same", s - 1,
                              of[s - 1] ? of[s - 1] : "-", s, of[s] ? of[s] : "-");
+    const uint32_t last = request->layout.stages - 1;
+    if (of && last > 0 && !variants_tie(request->profile, of[0], of[last]))
+        return error_set(error, "stage 0 takes the variant \"%.60s\" and stage %u \"%.60s\", and their layers are tied: give"
+                         " both groups of the same size", of[0] ? of[0] : "-", last, of[last] ? of[last] : "-");
     return true;
 }
 

@@ -137,7 +137,9 @@ echo "# tied words: on groups of one size"
 weir profile $model,tied --tensor 2 -o tied.json >/dev/null
 plan tied.json --schedule 1f1b --tied apart --variants tensor2,tensor2 && run
 plan tied.json --schedule 1f1b --tied apart --variants tensor2sp,tensor2sp && run
-plan tied.json --schedule 1f1b --tied apart --variants tensor2,- && run
+weir partition tied.json --cluster "4 devices, 1GiB, 5GB/s 2us" --micro-batches 4 --schedule 1f1b --tied apart \
+    --variants tensor2,- -o refused.json; echo "exit $?"
+plan tied.json --schedule 1f1b --tied apart --variants auto --ranks 2 && run
 
 echo "# vocabularies that are shared with their padding, and one that cannot be"
 small=width=16,heads=2,blocks=1,sequence=8,micro_batch=2
