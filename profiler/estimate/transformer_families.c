@@ -1,0 +1,229 @@
+#include "profiler/estimate/transformer_families.h"
+
+#include <stdio.h>
+#include <string.h>
+
+// With these no count of parameters passes 2^62.
+enum { MOST_SIZE = 1 << 18, MOST_WORDS = 1 << 24, MOST_POSITIONS = 1 << 26, MOST_EXPERTS = 1 << 12 };
+
+// --- fields -------------------------------------------------------------------
+
+// Other tools write null where they leave something out.
+static bool has(struct json *root, const char *key)
+{
+    struct json value;
+    return json_has(root, key) && json_find(root, key, &value) && json_kind(&value) != JSON_NULL;
+}
+
+static uint64_t size(struct json *root, const char *key)
+{
+    return json_u64(root, key, 1, MOST_SIZE);
+}
+
+static uint64_t size_or(struct json *root, const char *key, uint64_t other)
+{
+    return has(root, key) ? size(root, key) : other;
+}
+
+// Whether one of these rates of dropout is above 0.
+static bool is_dropped(struct json *root, const char *key, bool other)
+{
+    return has(root, key) ? json_fraction(root, key) > 0 : other;
+}
+
+static bool flag_or(struct json *root, const char *key, bool other)
+{
+    return has(root, key) ? json_bool(root, key) : other;
+}
+
+// --- families -----------------------------------------------------------------
+
+static void read_gpt2(struct json *root, struct transformer *model)
+{
+    model->layers = json_u64(root, "n_layer", 1, TRANSFORMER_MOST_LAYERS);
+    model->hidden = size(root, "n_embd");
+    model->heads = model->kv_heads = size(root, "n_head");
+    model->ffn = size_or(root, "n_inner", 4 * model->hidden);
+    model->positions = model->longest = json_u64(root, "n_positions", 1, MOST_POSITIONS);
+    model->is_tied = flag_or(root, "tie_word_embeddings", true);
+    model->has_layer_norm = model->attention_biases = model->output_bias = model->mlp_biases = true;
+    model->drops = is_dropped(root, "resid_pdrop", true);
+    model->drops_scores = is_dropped(root, "attn_pdrop", true);
+}
+
+// What all later ones call alike.
+static void read_common(struct json *root, struct transformer *model)
+{
+    model->layers = json_u64(root, "num_hidden_layers", 1, TRANSFORMER_MOST_LAYERS);
+    model->hidden = size(root, "hidden_size");
+    model->heads = size(root, "num_attention_heads");
+    model->kv_heads = size_or(root, "num_key_value_heads", model->heads);
+    model->head_size = size_or(root, "head_dim", 0);
+    model->is_rotary = true;
+    model->drops_scores = is_dropped(root, "attention_dropout", false);
+    if (has(root, "max_position_embeddings"))
+        model->longest = json_u64(root, "max_position_embeddings", 1, MOST_POSITIONS);
+    if (has(root, "sliding_window") && flag_or(root, "use_sliding_window", true))
+        model->window = json_u64(root, "sliding_window", 1, MOST_POSITIONS);
+}
+
+static void read_gpt_neox(struct json *root, struct transformer *model)
+{
+    read_common(root, model);
+    model->ffn = size(root, "intermediate_size");
+    model->is_tied = flag_or(root, "tie_word_embeddings", false);
+    model->attention_biases = model->output_bias = flag_or(root, "attention_bias", true);
+    model->has_layer_norm = model->mlp_biases = true;
+    model->drops = is_dropped(root, "hidden_dropout", false);
+}
+
+static void read_llama(struct json *root, struct transformer *model)
+{
+    read_common(root, model);
+    model->ffn = size(root, "intermediate_size");
+    model->is_gated = true;
+    model->is_tied = flag_or(root, "tie_word_embeddings", false);
+    model->attention_biases = model->output_bias = flag_or(root, "attention_bias", false);
+    model->mlp_biases = flag_or(root, "mlp_bias", false);
+}
+
+static void read_qwen2(struct json *root, struct transformer *model)
+{
+    read_llama(root, model);
+    model->attention_biases = true;
+    model->output_bias = false;
+    if (!flag_or(root, "use_sliding_window", false))
+        model->window = 0;
+}
+
+static void read_qwen3(struct json *root, struct transformer *model)
+{
+    read_llama(root, model);
+    model->head_size = size_or(root, "head_dim", 128);
+    model->normed_heads = true;
+    if (!flag_or(root, "use_sliding_window", false))
+        model->window = 0;
+}
+
+static void read_mixtral(struct json *root, struct transformer *model)
+{
+    read_llama(root, model);
+    model->experts = json_u64(root, "num_local_experts", 2, MOST_EXPERTS);
+    model->chosen = json_u64(root, "num_experts_per_tok", 1, MOST_EXPERTS);
+    model->expert_ffn = model->ffn;
+    model->expert_every = 1;
+}
+
+static void read_qwen_experts(struct json *root, struct transformer *model)
+{
+    model->experts = json_u64(root, "num_experts", 2, MOST_EXPERTS);
+    model->chosen = json_u64(root, "num_experts_per_tok", 1, MOST_EXPERTS);
+    model->expert_ffn = size(root, "moe_intermediate_size");
+    model->expert_every = has(root, "decoder_sparse_step")
+        ? json_u64(root, "decoder_sparse_step", 1, TRANSFORMER_MOST_LAYERS) : 1;
+    if (!has(root, "mlp_only_layers"))
+        return;
+    struct json list = json_array(root, "mlp_only_layers");
+    if (json_count(&list) > 0)
+        json_refuse(&list, "names layers without experts one by one, which no estimate is made for");
+}
+
+static void read_qwen2_moe(struct json *root, struct transformer *model)
+{
+    read_qwen2(root, model);
+    read_qwen_experts(root, model);
+    model->shared_ffn = size(root, "shared_expert_intermediate_size");
+    model->gated_shared = true;
+}
+
+static void read_qwen3_moe(struct json *root, struct transformer *model)
+{
+    read_qwen3(root, model);
+    read_qwen_experts(root, model);
+}
+
+static void read_latent(struct json *root, struct transformer *model)
+{
+    model->is_latent = true;
+    model->query_rank = size_or(root, "q_lora_rank", 0);
+    model->value_rank = size(root, "kv_lora_rank");
+    model->nope_size = size(root, "qk_nope_head_dim");
+    model->rope_size = size(root, "qk_rope_head_dim");
+    model->value_size = size(root, "v_head_dim");
+    model->head_size = model->nope_size + model->rope_size;
+}
+
+static void read_deepseek(struct json *root, struct transformer *model)
+{
+    read_llama(root, model);
+    read_latent(root, model);
+    model->experts = json_u64(root, "n_routed_experts", 2, MOST_EXPERTS);
+    model->chosen = json_u64(root, "num_experts_per_tok", 1, MOST_EXPERTS);
+    model->expert_ffn = size(root, "moe_intermediate_size");
+    if (has(root, "n_shared_experts"))
+        model->shared_ffn = json_u64(root, "n_shared_experts", 0, 64) * model->expert_ffn;
+    if (has(root, "first_k_dense_replace"))
+        model->dense_layers = json_u64(root, "first_k_dense_replace", 0, TRANSFORMER_MOST_LAYERS);
+    model->expert_every = has(root, "moe_layer_freq")
+        ? json_u64(root, "moe_layer_freq", 1, TRANSFORMER_MOST_LAYERS) : 1;
+    model->corrected_router = strcmp(model->name, "deepseek_v3") == 0;
+}
+
+// --- which one it is ----------------------------------------------------------
+
+static const struct family {
+    const char *name;
+    void (*read)(struct json *root, struct transformer *model);
+} families[] = {
+    { "llama", read_llama },         { "mistral", read_llama },           { "qwen2", read_qwen2 },
+    { "qwen3", read_qwen3 },         { "gpt2", read_gpt2 },               { "gpt_neox", read_gpt_neox },
+    { "mixtral", read_mixtral },     { "qwen2_moe", read_qwen2_moe },     { "qwen3_moe", read_qwen3_moe },
+    { "deepseek_v2", read_deepseek }, { "deepseek_v3", read_deepseek },
+};
+enum { FAMILIES = sizeof families / sizeof families[0] };
+
+// Models that see or hear, too, have the one that reads and writes in an object of its own.
+static bool has_text_model(const struct json *root)
+{
+    struct json value;
+    return json_find(root, "text_config", &value) && json_kind(&value) == JSON_OBJECT;
+}
+
+static const struct family *find_family(const struct json *root, const char *name)
+{
+    char known[200] = "";
+    for (size_t i = 0; i < FAMILIES; i++) {
+        if (strcmp(families[i].name, name) == 0)
+            return &families[i];
+        snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", i ? ", " : "", families[i].name);
+    }
+    json_refuse_key(root, "model_type", "\"%.40s\" is none of those that are estimated: %s%s", name, known,
+                    has_text_model(root) ? "; its text_config, in a file of its own, may be one" : "");
+    return NULL;
+}
+
+// Of files without one, what they are.
+static void find_type(struct json *root)
+{
+    struct json value;
+    if (json_kind(root) != JSON_OBJECT || json_find(root, "model_type", &value))
+        return;
+    if (has_text_model(root))
+        json_refuse_key(root, "model_type", "is missing; its text_config, in a file of its own, may have one");
+    else if (json_find(root, "format", &value) && json_kind(&value) == JSON_STRING)
+        json_refuse_key(root, "model_type", "is missing: the file is a \"%.40s\", not the config.json of a Hugging Face"
+                        " model", json_string(root, "format"));
+    else
+        json_refuse_key(root, "model_type", "is missing: every config.json of a Hugging Face model has it");
+}
+
+void transformer_read_family(struct json *root, struct transformer *model)
+{
+    find_type(root);
+    json_string_into(root, "model_type", model->name, sizeof model->name);
+    const struct family *family = find_family(root, model->name);
+    if (!family)
+        return;
+    model->vocabulary = json_u64(root, "vocab_size", 1, MOST_WORDS);
+    family->read(root, model);
+}
