@@ -129,7 +129,8 @@ static const struct argp argp = {
     .children = children,
     .args_doc = "CONFIG",
     .doc = "Estimates what the layers of a transformer would cost: CONFIG is the config.json of a Hugging Face model "
-           "(llama, mistral, qwen2, qwen3, gpt2, gpt_neox, mixtral, qwen2_moe, qwen3_moe, deepseek_v2, deepseek_v3)."
+           "(llama, mistral, qwen2, qwen3, gpt2, gpt_neox, mixtral, qwen2_moe, qwen3_moe, deepseek_v2, deepseek_v3, "
+           "gpt_oss)."
            "\v"
            "The profile is of one device of each group: in the cluster that it is planned for, a device stands for one "
            "of each --tensor x --context group. docs/estimate.md says how times are found and how far off they are.\n\n"

@@ -89,7 +89,7 @@ def kept_bytes(row, layer):
         return kept_by_operation(row) / 2  # of a block's two layers
     if kind not in layers_again(row):
         return layer['saved_bytes'] + layer['output_bytes']
-    return 0 if row['recompute'] == 'full' and kind != 'attention' else layer['output_bytes']  # or a block's input
+    return 0 if row['recompute'] == 'full' and kind not in ('attention', 'windowed') else layer['output_bytes']  # or a block's input
 
 
 def said_in(row):
@@ -120,7 +120,7 @@ def backward_bytes(row, layers):
     """What a backward needs for a moment: gradients within a layer, and what of a block is run again."""
     most = max(layer['held_for_weight_bytes'] + layer['backward_workspace_bytes']
                for kind, layer in layers.items() if kind not in ('embedding', 'head'))
-    again = sum(layers[kind]['saved_bytes'] for kind in ('attention', 'mlp', 'experts')
+    again = sum(layers[kind]['saved_bytes'] for kind in ('attention', 'mlp', 'experts')  # a window changes no bytes
                 if kind in layers and kind in layers_again(row))
     return most + again
 

@@ -40,7 +40,7 @@ PYTORCH = ('mosaic', 'torchtitan', 'internevo', 'fms', 'nemo-automodel')  # with
 DEEPSPEED = ('bloom',)  # whose pipeline engine sends activations whole from every device of a tensor group
 UNSAID_GRAPHS = ('megatron-bridge-26.08',)  # says neither graphs nor dispatcher; its predecessor's rows have both
 MANY_WORDS = {'Nemotron4': 256000, '': 51200}  # where a row does not say: by how a model's name begins
-ALTERNATING = 128  # tokens in the window of every other layer (GPT-OSS)
+WINDOW = 128  # tokens, of the layers of GPT-OSS that have one
 
 
 @functools.lru_cache(None)
@@ -123,6 +123,11 @@ def config_of(row):
                 'first_k_dense_replace': model.get('dense_layers') or 0, 'q_lora_rank': mla.get('q_lora'),
                 'kv_lora_rank': mla['kv_lora'], 'qk_nope_head_dim': mla['qk_nope'],
                 'qk_rope_head_dim': mla['qk_rope'], 'v_head_dim': mla['v']}
+    if model.get('sliding_window_every'):
+        kinds = ['full_attention' if (i + 1) % model['sliding_window_every'] == 0 else 'sliding_attention'
+                 for i in range(model['layers'])]
+        return {**config, 'model_type': 'gpt_oss', 'num_local_experts': model['experts'], 'sliding_window': WINDOW,
+                'num_experts_per_tok': model['topk'], 'intermediate_size': model['moe_ffn'], 'layer_types': kinds}
     if model.get('experts'):
         config = {**config, **experts, 'decoder_sparse_step': model.get('moe_every') or 1}
         if model.get('shared_ffn'):
@@ -194,7 +199,7 @@ def again_of(row):
 def layers_again(row):
     """Kinds of layers of which all but the input is run again."""
     if row.get('recompute') == 'full':
-        return {'attention', 'mlp', 'experts'}
+        return {'attention', 'windowed', 'mlp', 'experts'}
     return {kind for module, kind in LAYERS_AGAIN.items() if module in modules_of(row)}
 
 
@@ -311,20 +316,8 @@ def blocks_of(row, stages):
     return [layers * (s + 1) // stages - layers * s // stages for s in range(stages)]
 
 
-def mix_attention(estimate, windowed):
-    """Every other layer sees a window: attention takes what the two kinds take in the mean."""
-    for one, other in zip(estimate['layers'], windowed['layers']):
-        for phase in ('forward', 'backward_input', 'backward_weight'):
-            for key in one[phase]:
-                one[phase][key] = (one[phase][key] + other[phase][key]) / 2
-
-
 def estimate_row(row):
     device, config = device_of(row), config_of(row)
     if not device or not config:
         return None
-    estimate = weir.estimate(config, device, **request_of(row)).document
-    if row['model'].get('sliding_window_every'):
-        config['sliding_window'], config['use_sliding_window'] = ALTERNATING, True
-        mix_attention(estimate, weir.estimate(config, device, **request_of(row)).document)
-    return estimate, device
+    return weir.estimate(config, device, **request_of(row)).document, device

@@ -7,11 +7,6 @@
 
 // --- what it is made of ---------------------------------------------------------------------------------------
 
-static enum layer_part rest_of(const struct transformer *model, uint64_t block)
-{
-    return transformer_has_experts(model, block) ? PART_EXPERTS : PART_MLP;
-}
-
 static void set_bytes(const struct config_request *request, const struct estimate *estimate, struct config_costs *costs)
 {
     struct profile_layer layers[LAYER_PARTS] = { 0 };
@@ -47,7 +42,8 @@ bool config_costs_may_fit(const struct config_costs *costs, uint32_t ranks)
 {
     double bytes = costs->fixed_bytes[PART_EMBEDDING] + costs->fixed_bytes[PART_HEAD];
     for (uint64_t i = 0; i < costs->model->layers; i++)
-        bytes += costs->fixed_bytes[PART_ATTENTION] + costs->fixed_bytes[rest_of(costs->model, i)];
+        bytes += costs->fixed_bytes[estimate_attention_part(costs->model, i)]
+            + costs->fixed_bytes[estimate_rest_part(costs->model, i)];
     return bytes / ranks <= costs->memory_bytes;
 }
 
@@ -78,8 +74,8 @@ static void give(struct load *load, enum stage_kind kind, enum layer_part part)
 
 static void give_block(struct load *load, enum stage_kind kind, uint64_t block)
 {
-    give(load, kind, PART_ATTENTION);
-    give(load, kind, rest_of(load->costs->model, block));
+    give(load, kind, estimate_attention_part(load->costs->model, block));
+    give(load, kind, estimate_rest_part(load->costs->model, block));
 }
 
 // Takes out of `load` the layers that free most bytes for the time they take once more; false: there are none.
@@ -165,7 +161,8 @@ static double waited_ns(const struct bound *bound, enum layer_part part)
 
 static double waited_block_ns(const struct bound *bound, uint64_t block)
 {
-    return waited_ns(bound, PART_ATTENTION) + waited_ns(bound, rest_of(bound->costs->model, block));
+    const struct transformer *model = bound->costs->model;
+    return waited_ns(bound, estimate_attention_part(model, block)) + waited_ns(bound, estimate_rest_part(model, block));
 }
 
 static double hop_ns(const struct bound *bound, uint32_t rank)
@@ -217,7 +214,16 @@ static bool can_end_in_a_row(const struct bound *bound, double end)
     return next == units;
 }
 
-// How many of the blocks that are left, all alike, a rank takes beside the embedding or the head.
+// Of blocks that are alike but for a window of some, one that none is quicker than.
+static uint64_t quickest_block(const struct transformer *model)
+{
+    uint64_t block = 0;
+    while (model->local_window > 0 && !transformer_is_local(model, block))
+        block++;
+    return block;
+}
+
+// How many of the blocks that are left, all as the quickest, a rank takes beside the embedding or the head.
 static bool take_blocks(const struct bound *bound, uint32_t rank, double room, uint64_t *left)
 {
     const struct config_row *row = bound->row;
@@ -233,7 +239,7 @@ static bool take_blocks(const struct bound *bound, uint32_t rank, double room, u
     if (load_ns(&load) > room)
         return false;
     for (uint32_t taken = 0; *left > 0; taken++, --*left) {
-        give_block(&load, taken < flight.dear ? DEAR : CHEAP, 0);
+        give_block(&load, taken < flight.dear ? DEAR : CHEAP, quickest_block(bound->costs->model));
         if (load_ns(&load) > room)
             break;
     }
@@ -245,22 +251,23 @@ static bool take_blocks(const struct bound *bound, uint32_t rank, double room, u
 static bool can_end_in_rounds(const struct bound *bound, double end)
 {
     const struct config_row *row = bound->row;
+    const double block = waited_block_ns(bound, quickest_block(bound->costs->model));
     double before = 0;
     uint64_t left = bound->costs->model->layers;
     for (uint32_t s = 0; s < row->ranks; s++) {
         if (!take_blocks(bound, s, room_ns(bound, s, before, end), &left))
             return false;
-        const double least = s == 0 ? fmin(waited_ns(bound, PART_EMBEDDING), waited_block_ns(bound, 0))
-                                    : waited_block_ns(bound, 0);
+        const double least = s == 0 ? fmin(waited_ns(bound, PART_EMBEDDING), block) : block;
         before += least / config_speed(bound->request, row, s) + hop_ns(bound, s);
     }
     return left == 0;
 }
 
+// But for a window that some of them see, with which they are quicker and keep as much.
 static bool blocks_are_alike(const struct transformer *model)
 {
     for (uint64_t i = 1; i < model->layers; i++)
-        if (rest_of(model, i) != rest_of(model, 0))
+        if (estimate_rest_part(model, i) != estimate_rest_part(model, 0))
             return false;
     return true;
 }

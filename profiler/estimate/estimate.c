@@ -2,10 +2,8 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "common/json.h"
 #include "profiler/estimate/layer_costs.h"
 
 const char *const estimate_attention_words[] = { "fused", "flash", "plain", "again", NULL };
@@ -97,8 +95,8 @@ static const struct rated_product *find_product(const struct rated_device *devic
 // --- layers -------------------------------------------------------------------
 
 static void (*const makers[])(struct layer_maker *) = {
-    [PART_EMBEDDING] = make_embedding, [PART_ATTENTION] = make_attention, [PART_MLP] = make_mlp,
-    [PART_EXPERTS] = make_experts, [PART_HEAD] = make_head,
+    [PART_EMBEDDING] = make_embedding, [PART_ATTENTION] = make_attention, [PART_WINDOWED] = make_attention,
+    [PART_MLP] = make_mlp, [PART_EXPERTS] = make_experts, [PART_HEAD] = make_head,
 };
 
 // So many that hold the same parameters, those of one pipeline's stage `stride` apart.
@@ -145,16 +143,34 @@ static void wait_for_host(const struct estimate *estimate, struct layer_estimate
     }
 }
 
+size_t estimate_layers(const struct transformer *model)
+{
+    return 2 * (size_t)model->layers + 2;
+}
+
+enum layer_part estimate_attention_part(const struct transformer *model, uint64_t block)
+{
+    return transformer_is_local(model, block) ? PART_WINDOWED : PART_ATTENTION;
+}
+
+enum layer_part estimate_rest_part(const struct transformer *model, uint64_t block)
+{
+    return transformer_has_experts(model, block) ? PART_EXPERTS : PART_MLP;
+}
+
+enum layer_part estimate_part(const struct transformer *model, size_t i)
+{
+    if (i == 0)
+        return PART_EMBEDDING;
+    if (i == estimate_layers(model) - 1)
+        return PART_HEAD;
+    return i % 2 == 1 ? estimate_attention_part(model, i / 2) : estimate_rest_part(model, i / 2 - 1);
+}
+
 static void count_parts(struct estimate *estimate)
 {
-    const struct transformer *model = &estimate->model;
-    uint64_t with_experts = 0;
-    for (uint64_t i = 0; i < model->layers; i++)
-        with_experts += transformer_has_experts(model, i);
-    estimate->counts[PART_EMBEDDING] = estimate->counts[PART_HEAD] = 1;
-    estimate->counts[PART_ATTENTION] = model->layers;
-    estimate->counts[PART_MLP] = model->layers - with_experts;
-    estimate->counts[PART_EXPERTS] = with_experts;
+    for (uint64_t i = 0; i < estimate_layers(&estimate->model); i++)
+        estimate->counts[estimate_part(&estimate->model, i)]++;
 }
 
 // --- between iterations -------------------------------------------------------
@@ -219,178 +235,11 @@ bool estimate_model(const struct transformer *model, const struct rated_device *
         maker.layer = &estimate->parts[i];
         if (estimate->counts[i] == 0)
             continue;
+        maker.window = (double)(i == PART_WINDOWED ? model->local_window : model->window);
         makers[i](&maker);
         share_weights(estimate, maker.layer, number);
         wait_for_host(estimate, maker.layer);
     }
     add_update(estimate, number);
     return true;
-}
-
-// --- the profile --------------------------------------------------------------
-
-static uint64_t whole_ns(const struct phase_estimate *phase)
-{
-    return (uint64_t)llround(fmin(phase_estimate_ns(phase), (double)JSON_MAX + 1));
-}
-
-// Of a layer's parameters, the share that this device has of what all that hold the same hold once.
-static uint64_t own_parameters(const struct estimate *estimate, const struct layer_estimate *layer)
-{
-    const struct estimate_request *request = &estimate->request;
-    const uint64_t all = request->context * request->data;
-    const uint64_t alike = all * request->tensor > request->expert ? all * request->tensor / request->expert : 1;
-    const uint64_t plain = layer->parameters - layer->expert_parameters, experts = layer->expert_parameters;
-    return plain / all + (plain % all > 0) + experts / alike + (experts % alike > 0);
-}
-
-// Weights in shares are whole while their layer runs, and so are their gradients.
-static void share_states(const struct estimate *estimate, const struct layer_estimate *made,
-                         struct profile_layer *layer)
-{
-    const uint64_t number = profile_dtype_bytes(estimate->request.dtype), whole = layer->parameter_bytes;
-    const uint64_t own = own_parameters(estimate, made) * number;
-    if (estimate->request.shard == ESTIMATE_SHARD_WEIGHTS) {
-        layer->parameter_bytes = own;
-        layer->workspace_bytes += whole;
-        layer->backward_workspace_bytes += 2 * whole;
-    } else if (estimate->request.shard != ESTIMATE_SHARD_NONE) {
-        layer->states_elsewhere_bytes = whole - own;
-    }
-}
-
-void estimate_numbers(const struct estimate *estimate, enum layer_part part, struct profile_layer *layer)
-{
-    const struct layer_estimate *made = &estimate->parts[part];
-    layer->forward_ns = whole_ns(&made->phases[ESTIMATE_F]);
-    layer->backward_input_ns = whole_ns(&made->phases[ESTIMATE_I]);
-    layer->backward_weight_ns = whole_ns(&made->phases[ESTIMATE_W]);
-    layer->backward_ns = layer->backward_input_ns + layer->backward_weight_ns;
-    layer->parameter_bytes = made->parameters * profile_dtype_bytes(estimate->request.dtype);
-    layer->output_bytes = made->output_bytes;
-    layer->saved_bytes = made->saved_bytes;
-    layer->input_kept = made->input_kept;
-    layer->held_for_weight_bytes = made->held_for_weight_bytes;
-    layer->workspace_bytes = made->workspace_bytes;
-    layer->backward_workspace_bytes = made->backward_workspace_bytes;
-    layer->flops = made->flops;
-    share_states(estimate, made, layer);
-}
-
-// What published runs took by what was predicted for them, in thousandths: nine of ten are between these
-// (bench/peers/compare_estimates.py; docs/estimate.md).
-static struct spread validated_spread(const struct estimate *estimate)
-{
-    if (estimate->model.experts)
-        return (struct spread){ 875, 1000, 2253 };
-    if (estimate->request.shard == ESTIMATE_SHARD_WEIGHTS)
-        return (struct spread){ 914, 1000, 1340 };
-    const char *products = estimate->request.products;
-    const bool is_narrow = products && strcmp(products, estimate->request.dtype) != 0;
-    return is_narrow ? (struct spread){ 877, 1000, 1083 } : (struct spread){ 892, 1000, 1194 };
-}
-
-static void set_spread(const struct estimate *estimate, struct profile_layer *layer)
-{
-    const struct spread of = validated_spread(estimate);
-    const uint64_t times[PHASES] = {
-        [PHASE_FORWARD] = layer->forward_ns,
-        [PHASE_BACKWARD_INPUT] = layer->backward_input_ns,
-        [PHASE_BACKWARD_WEIGHT] = layer->backward_weight_ns,
-    };
-    for (int phase = 0; phase <= PHASE_BACKWARD_WEIGHT; phase++) {
-        const double part = (double)times[phase] / 1000;
-        layer->has_spread[phase] = true;
-        layer->spread[phase] = (struct spread){ (uint64_t)(part * (double)of.min_ns), times[phase],
-                                                (uint64_t)ceil(part * (double)of.p95_ns) };
-    }
-}
-
-static bool set_layer(const struct estimate *estimate, enum layer_part part, const char *name,
-                      struct profile_layer *layer)
-{
-    static const char *const kinds[] = { "embedding", "attention", "mlp", "experts", "head" };
-    layer->name = strdup(name);
-    layer->kind = strdup(kinds[part]);
-    estimate_numbers(estimate, part, layer);
-    set_spread(estimate, layer);
-    return layer->name && layer->kind;
-}
-
-static bool set_layers(const struct estimate *estimate, struct profile *profile)
-{
-    char name[64];
-    struct profile_layer *to = profile->layers;
-    bool good = set_layer(estimate, PART_EMBEDDING, "embedding", to++);
-    for (uint64_t i = 0; i < estimate->model.layers && good; i++) {
-        const bool has_experts = transformer_has_experts(&estimate->model, i);
-        snprintf(name, sizeof name, "block%llu.attention", (unsigned long long)i);
-        good = set_layer(estimate, PART_ATTENTION, name, to++);
-        snprintf(name, sizeof name, "block%llu.%s", (unsigned long long)i, has_experts ? "experts" : "mlp");
-        good = good && set_layer(estimate, has_experts ? PART_EXPERTS : PART_MLP, name, to++);
-    }
-    return good && set_layer(estimate, PART_HEAD, "head", to);
-}
-
-enum layer_part estimate_part(const struct estimate *estimate, size_t i)
-{
-    if (i == 0)
-        return PART_EMBEDDING;
-    if (i == 2 * (size_t)estimate->model.layers + 1)
-        return PART_HEAD;
-    if (i % 2 == 1)
-        return PART_ATTENTION;
-    return transformer_has_experts(&estimate->model, i / 2 - 1) ? PART_EXPERTS : PART_MLP;
-}
-
-static bool forbid_cuts(const struct estimate *estimate, struct profile *profile)
-{
-    const uint32_t blocks = (uint32_t)estimate->model.layers;
-    profile->no_cut_after = calloc(blocks, sizeof profile->no_cut_after[0]);
-    if (!profile->no_cut_after)
-        return false;
-    for (uint32_t i = 0; i < blocks; i++)
-        profile->no_cut_after[profile->no_cut_count++] = 1 + 2 * i;
-    return true;
-}
-
-static bool set_source(const struct estimate *estimate, struct profile *profile)
-{
-    struct profile_source *source = &profile->source;
-    for (size_t i = 0; i < profile->layer_count; i++)
-        source->sum_ns += profile->layers[i].forward_ns + profile->layers[i].backward_ns;
-    source->how = PROFILE_ESTIMATED;
-    source->backward_split_measured = false;
-    free(source->device);
-    source->device = strdup(estimate->device.name);
-    if (!estimate->model.is_tied)
-        return source->device;
-    // The head has no table of its own: it reads the embedding's.
-    profile->tied = calloc(1, sizeof profile->tied[0]);
-    profile->lent = calloc(1, sizeof profile->lent[0]);
-    if (!source->device || !profile->tied || !profile->lent)
-        return false;
-    profile->tied_count = profile->lent_count = 1;
-    profile->tied[0] = profile->lent[0] = (struct edge){ 0, (uint32_t)profile->layer_count - 1 };
-    return true;
-}
-
-struct profile *estimate_profile(const struct estimate *estimate, struct error *error)
-{
-    const struct estimate_request *request = &estimate->request;
-    const size_t layers = 2 * (size_t)estimate->model.layers + 2;
-    struct profile *profile =
-        profile_create(estimate->model.name, request->dtype, request->micro_batch, layers, error);
-    if (!profile)
-        return NULL;
-    const char *of_what;
-    if (!set_layers(estimate, profile) || !set_source(estimate, profile)
-        || (request->whole_blocks && !forbid_cuts(estimate, profile)))
-        error_no_memory(error, "a profile");
-    else if (profile_overflow_at(profile, &of_what) < layers)
-        error_set(error, "the model's %s do not fit in 2^53", of_what);
-    else if (profile_rehash(profile, error))
-        return profile;
-    profile_free(profile);
-    return NULL;
 }

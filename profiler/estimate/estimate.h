@@ -64,7 +64,10 @@ struct estimate_request {
 
 struct estimate_request estimate_usual(void);
 
-enum layer_part { PART_EMBEDDING, PART_ATTENTION, PART_MLP, PART_EXPERTS, PART_HEAD, LAYER_PARTS };
+// Where some layers see a window and others all, attention is the latter's.
+enum layer_part {
+    PART_EMBEDDING, PART_ATTENTION, PART_WINDOWED, PART_MLP, PART_EXPERTS, PART_HEAD, LAYER_PARTS
+};
 enum estimate_phase { ESTIMATE_F, ESTIMATE_I, ESTIMATE_W, ESTIMATE_PHASES };
 
 struct phase_estimate {
@@ -102,8 +105,11 @@ bool estimate_model(const struct transformer *model, const struct rated_device *
 // --shard leaves to the devices with the same parameters it counts this device's share, but for gradients, which are whole.
 struct profile *estimate_profile(const struct estimate *estimate, struct error *error);
 
-// The kind of that profile's i-th layer.
-enum layer_part estimate_part(const struct estimate *estimate, size_t i);
+// How many layers that profile has, the kind of the i-th, and of the two of each block.
+size_t estimate_layers(const struct transformer *model);
+enum layer_part estimate_part(const struct transformer *model, size_t i);
+enum layer_part estimate_attention_part(const struct transformer *model, uint64_t block);
+enum layer_part estimate_rest_part(const struct transformer *model, uint64_t block);
 
 // The numbers of one kind of its layers, into a zeroed one.
 void estimate_numbers(const struct estimate *estimate, enum layer_part part, struct profile_layer *layer);

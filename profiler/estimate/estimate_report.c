@@ -6,7 +6,7 @@
 #include "common/number.h"
 #include "profiler/estimate/estimate.h"
 
-static const char *const names[LAYER_PARTS] = { "embedding", "attention", "mlp", "experts", "head" };
+static const char *const names[LAYER_PARTS] = { "embedding", "attention", "windowed", "mlp", "experts", "head" };
 static const char *const phase_names[ESTIMATE_PHASES] = { "forward", "backward_input", "backward_weight" };
 
 static uint64_t whole(double ns)

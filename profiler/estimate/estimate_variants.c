@@ -134,7 +134,7 @@ static bool add_variant(const struct estimate *whole, const struct estimate_vari
     if (!estimate_split(whole, of, split, error))
         return false;
     for (size_t i = 0; i < profile->layer_count; i++)
-        if (!add_to_layer(split, of, name, estimate_part(whole, i), &profile->layers[i]))
+        if (!add_to_layer(split, of, name, estimate_part(&whole->model, i), &profile->layers[i]))
             return error_no_memory(error, "a variant");
     return true;
 }

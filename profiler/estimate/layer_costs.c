@@ -259,7 +259,7 @@ void make_embedding(struct layer_maker *maker)
 // Pairs of a query and a key on this device, for one head: half of all, less where a window is shorter.
 static double pairs_seen(const struct layer_maker *maker)
 {
-    const double sequence = (double)maker->request->sequence, window = (double)maker->model->window;
+    const double sequence = (double)maker->request->sequence, window = maker->window;
     const double seen = window > 0 && window < sequence ? window * (1 - window / sequence / 2) : sequence / 2;
     return maker->tokens * seen;
 }
@@ -413,7 +413,8 @@ static uint64_t attention_share(const struct layer_maker *maker)
         return part_of((double)transformer_attention_parameters(model), maker->tensor);
     const double out = heads_here(maker) * size, all = out + 2 * kv_heads_here(maker) * size;
     return (uint64_t)(norm + hidden * (all + out) + (model->attention_biases ? all : 0)
-                      + (model->output_bias ? hidden : 0) + (model->normed_heads ? 2 * size : 0));
+                      + (model->output_bias ? hidden : 0) + (model->normed_heads ? 2 * size : 0)
+                      + (model->has_sinks ? heads_here(maker) : 0));
 }
 
 void make_attention(struct layer_maker *maker)
@@ -555,6 +556,39 @@ static void add_router(struct layer_maker *maker)
     }
 }
 
+// Each expert's bias, times what it counts for a token, is added to what that expert gives; in fp32, then put together
+// and narrowed, as Megatron does it (TEGroupedMLP._apply_bias). The gradients of what it counts are in I, with a copy
+// that puts together those of what experts give.
+static void add_output_biases(struct layer_maker *maker, double numbers, double experts)
+{
+    const double wide = 4 / maker->number;
+    for (double i = 0; i < experts; i++) {
+        add_pass(maker, ESTIMATE_F, wide * numbers / experts);
+        add_pass(maker, ESTIMATE_F, (1 + 2 * wide) * numbers / experts);
+        add_pass(maker, ESTIMATE_I, (1 + wide) * numbers / experts);
+        add_pass(maker, ESTIMATE_I, 2 * wide * numbers / experts);
+        add_pass(maker, ESTIMATE_I, wide * numbers / experts);
+        add_pass(maker, ESTIMATE_W, 2 * wide * numbers / experts);
+        add_pass(maker, ESTIMATE_W, wide * numbers / experts);
+    }
+    add_pass(maker, ESTIMATE_F, 2 * wide * numbers);
+    add_pass(maker, ESTIMATE_F, (1 + wide) * numbers);
+    add_pass(maker, ESTIMATE_I, (1 + wide) * numbers);
+    add_pass(maker, ESTIMATE_I, 2 * numbers);
+    maker->layer->workspace_bytes += 2 * tensor_bytes(4 * numbers);
+    maker->layer->backward_workspace_bytes += tensor_bytes(4 * numbers);
+}
+
+static void add_expert_biases(struct layer_maker *maker, double sent, double here)
+{
+    const struct transformer *model = maker->model;
+    if (!model->biased_experts)
+        return;
+    add_bias_gradient(maker, maker->local_tokens * (double)model->experts);
+    add_bias_gradient(maker, (model->is_gated ? 2 : 1) * sent * (double)model->expert_ffn);
+    add_output_biases(maker, sent * (double)model->hidden, here);
+}
+
 void make_experts(struct layer_maker *maker)
 {
     const struct transformer *model = maker->model;
@@ -574,6 +608,7 @@ void make_experts(struct layer_maker *maker)
     const double before[] = { phases[ESTIMATE_F].communication_ns, phases[ESTIMATE_I].communication_ns };
     add_dispatch(maker, ESTIMATE_F, sent * hidden);
     add_mlp(maker, sent / here, (double)model->expert_ffn, here);
+    add_expert_biases(maker, sent, here);
     add_dispatch(maker, ESTIMATE_F, sent * hidden);
     add_dispatch(maker, ESTIMATE_I, sent * hidden);
     add_dispatch(maker, ESTIMATE_I, sent * hidden);

@@ -13,6 +13,7 @@ struct layer_maker {
     const struct rated_product *head_products;  // of the head, which stays wide
     double number;        // bytes of a number of activations and weights
     double product_number;  // of what products read
+    double window;        // of attention, in tokens; 0: none
     double tensor;
     double tokens;        // of this device's context
     double local_tokens;  // of them, where sequence parallelism has split them

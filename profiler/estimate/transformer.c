@@ -79,6 +79,11 @@ bool transformer_takes(const struct transformer *model, uint64_t sequence, struc
     return true;
 }
 
+bool transformer_is_local(const struct transformer *model, uint64_t layer)
+{
+    return model->local_window > 0 && model->is_local[layer];
+}
+
 static uint64_t norm_of(const struct transformer *model)
 {
     return model->has_layer_norm ? 2 * model->hidden : model->hidden;
@@ -108,6 +113,7 @@ uint64_t transformer_attention_parameters(const struct transformer *model)
     uint64_t parameters = norm_of(model) + all * model->hidden + queries * model->hidden;
     parameters += model->attention_biases ? all : 0;
     parameters += model->output_bias ? model->hidden : 0;
+    parameters += model->has_sinks ? model->heads : 0;
     return parameters + (model->normed_heads ? 2 * model->head_size : 0);
 }
 
@@ -116,22 +122,27 @@ static uint64_t mlp_matrices(const struct transformer *model, uint64_t ffn)
     return (model->is_gated ? 3 : 2) * model->hidden * ffn;
 }
 
+static uint64_t mlp_biases(const struct transformer *model, uint64_t ffn)
+{
+    return (model->is_gated ? 2 : 1) * ffn + model->hidden;
+}
+
 uint64_t transformer_mlp_parameters(const struct transformer *model)
 {
-    const uint64_t ups = model->is_gated ? 2 : 1;
-    const uint64_t biases = model->mlp_biases ? ups * model->ffn + model->hidden : 0;
+    const uint64_t biases = model->mlp_biases ? mlp_biases(model, model->ffn) : 0;
     return norm_of(model) + mlp_matrices(model, model->ffn) + biases;
 }
 
 uint64_t transformer_experts_parameters(const struct transformer *model)
 {
-    return model->experts * mlp_matrices(model, model->expert_ffn);
+    const uint64_t biases = model->biased_experts ? mlp_biases(model, model->expert_ffn) : 0;
+    return model->experts * (mlp_matrices(model, model->expert_ffn) + biases);
 }
 
 uint64_t transformer_router_parameters(const struct transformer *model)
 {
     uint64_t parameters = norm_of(model) + model->hidden * model->experts + mlp_matrices(model, model->shared_ffn);
-    parameters += model->corrected_router ? model->experts : 0;
+    parameters += model->corrected_router || model->biased_experts ? model->experts : 0;
     return parameters + (model->gated_shared ? model->hidden : 0);
 }
 

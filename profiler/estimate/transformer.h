@@ -19,6 +19,8 @@ struct transformer {
     uint64_t positions;   // learned ones; 0: none
     uint64_t longest;     // sequence that the file says, or 0
     uint64_t window;      // of attention; 0: all that came before
+    uint64_t local_window;  // of those layers that are local; 0: none is
+    bool is_local[TRANSFORMER_MOST_LAYERS];
     bool is_gated;        // the MLP has a gate beside its way up
     bool is_tied;         // the head reads the embedding's table
     bool has_layer_norm;  // with a bias; else RMS norms
@@ -27,10 +29,12 @@ struct transformer {
     bool is_rotary;
     bool attention_biases, output_bias, mlp_biases;
     bool normed_heads;    // queries and keys have norms of a head's size
+    bool has_sinks;       // a number of each head in its softmax, beside the scores
     // Experts: every `expert_every`th layer from `dense_layers` on has them instead of an MLP.
     uint64_t experts, chosen, expert_ffn, shared_ffn, dense_layers, expert_every;
     bool gated_shared;     // the shared expert is weighed by a product of its own
     bool corrected_router;  // a bias per expert
+    bool biased_experts;    // of every product, the router's as well
     // Latent attention: queries and keys of nope + rope, values of their own size.
     bool is_latent;
     uint64_t query_rank, value_rank, nope_size, rope_size, value_size;
@@ -42,6 +46,7 @@ bool transformer_read(const char *text, size_t length, const char *name, struct 
                       struct error *error);
 
 bool transformer_has_experts(const struct transformer *transformer, uint64_t layer);
+bool transformer_is_local(const struct transformer *transformer, uint64_t layer);  // its attention sees local_window
 
 // Whether a sequence of so many tokens has a position for each; 0 is of an unknown length, and refused.
 bool transformer_takes(const struct transformer *transformer, uint64_t sequence, struct error *error);

@@ -67,6 +67,50 @@ static void read_common(struct json *root, struct transformer *model)
         model->window = json_u64(root, "sliding_window", 1, MOST_POSITIONS);
 }
 
+// --- layers that see a window and layers that see all ---------------------------
+
+static void read_layer_types(struct json *root, struct transformer *model)
+{
+    struct json list = json_array(root, "layer_types"), item;
+    const size_t count = json_count(&list);
+    if (count != model->layers) {
+        json_refuse(&list, "names %zu layers, and num_hidden_layers is %llu", count,
+                    (unsigned long long)model->layers);
+        return;
+    }
+    for (uint64_t i = 0; json_next(&list, &item); i++) {
+        const char *word = json_item_string(&item);
+        model->is_local[i] = strcmp(word, "sliding_attention") == 0;
+        if (!model->is_local[i] && strcmp(word, "full_attention") != 0)
+            json_refuse(&item, "\"%.40s\" is none of those that are estimated: full_attention, sliding_attention", word);
+    }
+}
+
+// By what the file says of each layer, or else by `is_local`; where all layers are alike none is local.
+static void mix_windows(struct json *root, struct transformer *model)
+{
+    if (has(root, "layer_types"))
+        read_layer_types(root, model);
+    uint64_t local = 0;
+    for (uint64_t i = 0; i < model->layers; i++)
+        local += model->is_local[i];
+    if (local > 0 && model->window == 0)
+        json_refuse_key(root, "layer_types", "has sliding_attention, and there is no sliding_window");
+    if (local == model->layers)
+        return;
+    model->local_window = local > 0 ? model->window : 0;
+    model->window = 0;
+}
+
+// All but each `every`th layer.
+static void see_windows(struct transformer *model, uint64_t every)
+{
+    for (uint64_t i = 0; i < model->layers; i++)
+        model->is_local[i] = (i + 1) % every != 0;
+}
+
+// --- more families --------------------------------------------------------------
+
 static void read_gpt_neox(struct json *root, struct transformer *model)
 {
     read_common(root, model);
@@ -112,6 +156,17 @@ static void read_mixtral(struct json *root, struct transformer *model)
     model->chosen = json_u64(root, "num_experts_per_tok", 1, MOST_EXPERTS);
     model->expert_ffn = model->ffn;
     model->expert_every = 1;
+}
+
+static void read_gpt_oss(struct json *root, struct transformer *model)
+{
+    read_mixtral(root, model);
+    model->attention_biases = model->output_bias = flag_or(root, "attention_bias", true);
+    model->has_sinks = model->biased_experts = true;
+    if (!has(root, "sliding_window"))
+        model->window = 128;
+    see_windows(model, 2);
+    mix_windows(root, model);
 }
 
 static void read_qwen_experts(struct json *root, struct transformer *model)
@@ -178,7 +233,7 @@ static const struct family {
     { "llama", read_llama },         { "mistral", read_llama },           { "qwen2", read_qwen2 },
     { "qwen3", read_qwen3 },         { "gpt2", read_gpt2 },               { "gpt_neox", read_gpt_neox },
     { "mixtral", read_mixtral },     { "qwen2_moe", read_qwen2_moe },     { "qwen3_moe", read_qwen3_moe },
-    { "deepseek_v2", read_deepseek }, { "deepseek_v3", read_deepseek },
+    { "deepseek_v2", read_deepseek }, { "deepseek_v3", read_deepseek },   { "gpt_oss", read_gpt_oss },
 };
 enum { FAMILIES = sizeof families / sizeof families[0] };
 
@@ -191,7 +246,7 @@ static bool has_text_model(const struct json *root)
 
 static const struct family *find_family(const struct json *root, const char *name)
 {
-    char known[200] = "";
+    char known[300] = "";
     for (size_t i = 0; i < FAMILIES; i++) {
         if (strcmp(families[i].name, name) == 0)
             return &families[i];

@@ -48,4 +48,21 @@ weir estimate config.json --device a100-80 --again norms,all; echo "exit $?"
 weir estimate config.json --device a100-80 --again latent; echo "exit $?"
 weir estimate config.json --device a100-80 --dtype int8; echo "exit $?"
 weir estimate config.json | head -1
+# Layers that see a window, and one that sees all: two costs of attention in the profile.
+cat > oss.json <<'END'
+{"model_type": "gpt_oss", "num_hidden_layers": 3, "hidden_size": 2880, "num_attention_heads": 64,
+ "num_key_value_heads": 8, "head_dim": 64, "intermediate_size": 2880, "vocab_size": 201088, "num_local_experts": 32,
+ "num_experts_per_tok": 4, "max_position_embeddings": 8192, "sliding_window": 128,
+ "layer_types": ["sliding_attention", "full_attention", "sliding_attention"]}
+END
+weir estimate oss.json --device h100-sxm --explain | grep -o "^[a-z]*  *[0-9][0-9]* "
+weir estimate oss.json --device h100-sxm --tensor 2 --sequence-parallel -o oss.profile.json
+python3 - <<'END'
+import json
+layers = {layer['name']: layer for layer in json.load(open('oss.profile.json'))['layers']}
+times = [layers[f'block{i}.attention']['forward_ns'] for i in range(3)]
+print('windows:', times[0] == times[2] < times[1], {layers[f'block{i}.attention']['kind'] for i in range(3)})
+END
+sed 's/, "sliding_attention"\]/]/' oss.json > two.json; weir estimate two.json --device h100-sxm; echo "exit $?"
+sed 's/full_att/some_att/' oss.json > some.json; weir estimate some.json --device h100-sxm; echo "exit $?"
 weir estimate --list; echo "exit $?"

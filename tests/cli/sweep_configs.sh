@@ -71,6 +71,17 @@ weir sweep --config experts.json --device h100-sxm --devices 16 --global-batch 6
     | cut -d, -f1-6 | sort -u
 grep -e expert- -e mapping experts.sh
 
+# Of layers that see a window and layers that see all: no plan is quicker than the bound that stands for both.
+sed 's/mixtral/gpt_oss/; s/"num_hidden_layers": 4/"num_hidden_layers": 8/' experts.json > oss.json
+weir sweep --config oss.json --device h100-sxm --devices 16 --global-batch 64 --schedules 1f1b,interleaved,zb-v \
+    --tensor 1 --json > oss.sweep.json
+python3 - <<'END'
+import json
+rows = [row for row in json.load(open('oss.sweep.json'))['rows'] if row['iteration_ns']]
+print('windows:', len(rows) > 4, sorted({row['schedule'] for row in rows if row['chunks'] > 1}),
+      all(row['lower_bound_ns'] <= row['iteration_ns'] for row in rows))
+END
+
 # Slow devices: the last rank has them, and less to do; or they are better left out, which is what --without takes.
 slow() { weir sweep --config config.json --device h100-sxm --devices 16 --global-batch 64 --memory 20GiB --schedules 1f1b "$@"; }
 slow --slow 2:80% --plan plan.json --json > slow.json; slow --slow 2:80% | grep -o "^With.*an iteration takes\|: let them.*part"

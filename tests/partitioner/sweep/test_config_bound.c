@@ -72,6 +72,23 @@ static void as_many_are_in_flight_as_is_said(void **state)
 
 enum { MOST_PARTS = 16 };
 
+// Units [first, end), of which the 0-th is the embedding and the last the head, as layers.
+static size_t parts_of(const struct transformer *model, size_t first, size_t end, enum layer_part *parts)
+{
+    size_t count = 0;
+    for (size_t unit = first; unit < end; unit++) {
+        if (unit == 0)
+            parts[count++] = PART_EMBEDDING;
+        else if (unit == model->layers + 1)
+            parts[count++] = PART_HEAD;
+        else {
+            parts[count++] = model->local_window > 0 && model->is_local[unit - 1] ? PART_WINDOWED : PART_ATTENTION;
+            parts[count++] = PART_MLP;
+        }
+    }
+    return count;
+}
+
 static const struct rated_device device = { .levels = { { 64, 0, 1000000000, 1, 1000 } }, .level_count = 1 };
 
 static struct config_costs random_costs(uint64_t *seed, const struct transformer *model)
@@ -83,10 +100,11 @@ static struct config_costs random_costs(uint64_t *seed, const struct transformer
         costs.saved_bytes[i] = (double)random_below(seed, 10);
         costs.fixed_bytes[i] = (double)random_below(seed, 20);
     }
-    const double layers = (double)model->layers;
     costs.memory_bytes = (double)(10 + random_below(seed, 120));
-    costs.work_ns = costs.pass_ns[PART_EMBEDDING] + layers * (costs.pass_ns[PART_ATTENTION] + costs.pass_ns[PART_MLP])
-                    + costs.pass_ns[PART_HEAD];
+    enum layer_part parts[MOST_PARTS];
+    const size_t count = parts_of(model, 0, model->layers + 2, parts);
+    for (size_t i = 0; i < count; i++)
+        costs.work_ns += costs.pass_ns[parts[i]];
     costs.work_forward_ns = costs.work_ns / 3;
     return costs;
 }
@@ -112,23 +130,6 @@ static double again_ns(const struct config_costs *costs, const enum layer_part *
         }
     }
     return best;
-}
-
-// Units [first, end), of which the 0-th is the embedding and the last the head, as layers.
-static size_t parts_of(const struct transformer *model, size_t first, size_t end, enum layer_part *parts)
-{
-    size_t count = 0;
-    for (size_t unit = first; unit < end; unit++) {
-        if (unit == 0)
-            parts[count++] = PART_EMBEDDING;
-        else if (unit == model->layers + 1)
-            parts[count++] = PART_HEAD;
-        else {
-            parts[count++] = PART_ATTENTION;
-            parts[count++] = PART_MLP;
-        }
-    }
-    return count;
 }
 
 // The end of 1f1b where rank `s` has units from `first` on and began after `before`, over all cuts of what is left.
@@ -160,7 +161,9 @@ static void no_cut_ends_before_its_bound(void **state)
     size_t none = 0, met = 0;
     const uint64_t trials = test_trials(300, 20000);
     for (uint64_t trial = 0; trial < trials; trial++) {
-        const struct transformer model = { .layers = 2 + random_below(&seed, 4) };
+        struct transformer model = { .layers = 2 + random_below(&seed, 4), .local_window = random_below(&seed, 2) };
+        for (uint64_t i = 0; i < model.layers; i++)
+            model.is_local[i] = random_below(&seed, 2);
         const struct config_costs costs = random_costs(&seed, &model);
         struct config_row row = { .tensor = 1, .context = 1, .data = 1, .ranks = 1 + (uint32_t)random_below(&seed, 4),
                                   .chunks = 1, .schedule = "1f1b" };

@@ -1,8 +1,17 @@
 #include "profiler/estimate/transformer.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "tests/test.h"
+
+#define KNOWN                                                                                                  \
+    "llama, mistral, qwen2, qwen3, gpt2, gpt_neox, mixtral, qwen2_moe, qwen3_moe, deepseek_v2, deepseek_v3,"   \
+    " gpt_oss"
+
+#define GPT_OSS                                                                                                \
+    "\"model_type\": \"gpt_oss\", \"hidden_size\": 2880, \"num_attention_heads\": 64, \"num_key_value_heads\": 8," \
+    " \"head_dim\": 64, \"intermediate_size\": 2880, \"vocab_size\": 201088, \"num_experts_per_tok\": 4"
 
 // The configurations as they are published, less what no estimate reads; counted by whoever published them.
 static const struct published {
@@ -60,6 +69,9 @@ static const struct published {
                      " \"v_head_dim\": 128, \"n_routed_experts\": 256, \"n_shared_experts\": 1,"
                      " \"num_experts_per_tok\": 8, \"moe_intermediate_size\": 2048, \"first_k_dense_replace\": 3}",
       671026419200 },
+    { "GPT-OSS 20B", "{" GPT_OSS ", \"num_hidden_layers\": 24, \"num_local_experts\": 32}", 20914757184 },
+    { "GPT-OSS 120B", "{" GPT_OSS ", \"num_hidden_layers\": 36, \"num_local_experts\": 128, \"sliding_window\": 128,"
+                      " \"attention_bias\": true}", 116829156672 },
 };
 
 static bool read(const char *text, struct transformer *model, struct error *error)
@@ -81,6 +93,36 @@ static void parameters_are_as_many_as_published(void **state)
     }
 }
 
+// By F and S of each layer, as the file says it, against what is made of it; "": the file does not say it.
+static void sees(const char *types, const char *more, uint64_t window, uint64_t local_window, const char *layers)
+{
+    char config[1000];
+    int at = snprintf(config, sizeof config, "{" GPT_OSS ", \"num_local_experts\": 8, \"num_hidden_layers\": 4%s", more);
+    for (size_t i = 0; types[i]; i++)
+        at += snprintf(config + at, sizeof config - (size_t)at, "%s\"%s_attention\"", i ? ", " : ", \"layer_types\": [",
+                       types[i] == 'F' ? "full" : "sliding");
+    snprintf(config + at, sizeof config - (size_t)at, types[0] ? "]}" : "}");
+    struct error error = { 0 };
+    struct transformer model;
+    if (!read(config, &model, &error))
+        fail_msg("%s: %s", config, error.text);
+    assert_int_equal(model.window, window);
+    assert_int_equal(model.local_window, local_window);
+    for (uint64_t i = 0; i < 4; i++)
+        assert_int_equal(transformer_is_local(&model, i), layers[i] == 'S');
+}
+
+static void layers_see_what_their_types_say(void **state)
+{
+    (void)state;
+    sees("", "", 0, 128, "SFSF");
+    sees("", ", \"sliding_window\": 64", 0, 64, "SFSF");
+    sees("SFSF", ", \"sliding_window\": 64", 0, 64, "SFSF");
+    sees("FSSS", "", 0, 128, "FSSS");
+    sees("SSSS", "", 128, 0, "FFFF");  // of one kind, as in a model that has no other
+    sees("FFFF", "", 0, 0, "FFFF");
+}
+
 static const struct wrong {
     const char *config, *sentence;
 } wrong[] = {
@@ -91,12 +133,10 @@ static const struct wrong {
     { "{\"text_config\": {\"model_type\": \"llama\"}}",
       "config.json: model_type: is missing; its text_config, in a file of its own, may have one" },
     { "{\"model_type\": \"llava\", \"text_config\": {}}",
-      "config.json: model_type: \"llava\" is none of those that are estimated: llama, mistral, qwen2, qwen3, gpt2,"
-      " gpt_neox, mixtral, qwen2_moe, qwen3_moe, deepseek_v2, deepseek_v3; its text_config, in a file of its own, may be"
-      " one" },
+      "config.json: model_type: \"llava\" is none of those that are estimated: " KNOWN "; its text_config, in a file of"
+      " its own, may be one" },
     { "{\"model_type\": \"bert\"}",
-      "config.json: model_type: \"bert\" is none of those that are estimated: llama, mistral, qwen2, qwen3, gpt2,"
-      " gpt_neox, mixtral, qwen2_moe, qwen3_moe, deepseek_v2, deepseek_v3" },
+      "config.json: model_type: \"bert\" is none of those that are estimated: " KNOWN },
     { "{\"model_type\": \"llama\", \"vocab_size\": 100}", "config.json: num_hidden_layers: is missing" },
     { "{\"model_type\": \"gpt2\", \"vocab_size\": 100, \"n_layer\": 2, \"n_embd\": 64, \"n_head\": 3,"
       " \"n_positions\": 16}", "config.json: its 3 heads do not divide its hidden size of 64" },
@@ -111,6 +151,12 @@ static const struct wrong {
     { "{\"model_type\": \"mixtral\", \"vocab_size\": 16777216, \"num_hidden_layers\": 4096, \"hidden_size\": 262144,"
       " \"num_attention_heads\": 64, \"intermediate_size\": 262144, \"num_local_experts\": 4096,"
       " \"num_experts_per_tok\": 1}", "config.json: says a model of more than 7 * 10^13 parameters" },
+    { "{" GPT_OSS ", \"num_local_experts\": 8, \"num_hidden_layers\": 2, \"layer_types\": [\"full_attention\"]}",
+      "config.json: layer_types: names 1 layers, and num_hidden_layers is 2" },
+    { "{" GPT_OSS ", \"num_local_experts\": 8, \"num_hidden_layers\": 2,"
+      " \"layer_types\": [\"full_attention\", \"linear_attention\"]}",
+      "config.json: layer_types[1]: \"linear_attention\" is none of those that are estimated: full_attention,"
+      " sliding_attention" },
 };
 
 static void what_is_wrong_is_a_sentence_with_the_field(void **state)
@@ -128,6 +174,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parameters_are_as_many_as_published),
+        cmocka_unit_test(layers_see_what_their_types_say),
         cmocka_unit_test(what_is_wrong_is_a_sentence_with_the_field),
     };
     return cmocka_run_group_tests_name("transformer", tests, NULL, NULL);
