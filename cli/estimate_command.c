@@ -130,10 +130,10 @@ static const struct argp argp = {
     .args_doc = "CONFIG",
     .doc = "Estimates what the layers of a transformer would cost: CONFIG is the config.json of a Hugging Face model "
            "(llama, mistral, qwen2, qwen3, gpt2, gpt_neox, mixtral, qwen2_moe, qwen3_moe, deepseek_v2, deepseek_v3, "
-           "gpt_oss)."
+           "gpt_oss, gemma, gemma2, gemma3_text)."
            "\v"
-           "The profile is of one device of each group: in the cluster that it is planned for, a device stands for one "
-           "of each --tensor x --context group. docs/estimate.md says how times are found and how far off they are.\n\n"
+           "The profile's device stands for one of each --tensor x --context group in the cluster that is planned for. "
+           "docs/estimate.md says how far off times are.\n\n"
            "Examples:\n  weir estimate config.json --device h100-sxm --tensor 8 -o profile.json\n"
            "  weir estimate config.json --device a100-80 --sequence 2048 --explain\n",
 };

@@ -126,33 +126,6 @@ static void hide_exchanges(struct layer_maker *maker)
         hide(&phases[i], phases[i].products_ns * (1 - 1 / maker->tensor), phases[i].communication_ns / maker->tensor);
 }
 
-// --- norms, residuals ---------------------------------------------------------
-
-static void add_norm(struct layer_maker *maker)
-{
-    const double numbers = maker->local_tokens * (double)maker->model->hidden;
-    add_pass(maker, ESTIMATE_F, 2 * numbers);
-    add_pass(maker, ESTIMATE_I, 3 * numbers);
-    if (!maker->model->has_layer_norm)
-        return;
-    phase_of(maker, ESTIMATE_W)->launches += 1;
-    phase_of(maker, ESTIMATE_W)->passes_ns += pass_ns(maker->device, 0);
-}
-
-// The sum with what went around the layer, with the bias and the dropout where a model has them.
-static void add_residual(struct layer_maker *maker)
-{
-    const double numbers = maker->local_tokens * (double)maker->model->hidden;
-    add_pass(maker, ESTIMATE_F, 3.0 * numbers + (maker->model->drops ? numbers / 2 : 0));
-    add_small_pass(maker, ESTIMATE_I, (maker->model->drops ? 2.5 : 1) * numbers);
-}
-
-// A bias has a pass of its own for its gradient.
-static void add_bias_gradient(struct layer_maker *maker, double numbers)
-{
-    add_pass(maker, ESTIMATE_W, numbers);
-}
-
 // --- bytes --------------------------------------------------------------------
 
 static uint64_t tensor_bytes(double bytes)
@@ -229,6 +202,37 @@ static void set_output(struct layer_maker *maker)
         ? tensor_bytes(maker->tokens * hidden * maker->number) : 0;
     maker->layer->workspace_bytes = gathered;
     maker->layer->backward_workspace_bytes = 2 * gathered;
+}
+
+// --- norms, residuals ---------------------------------------------------------
+
+static void add_norm(struct layer_maker *maker)
+{
+    const double numbers = maker->local_tokens * (double)maker->model->hidden;
+    add_pass(maker, ESTIMATE_F, 2 * numbers);
+    add_pass(maker, ESTIMATE_I, 3 * numbers);
+    if (!maker->model->has_layer_norm)
+        return;
+    phase_of(maker, ESTIMATE_W)->launches += 1;
+    phase_of(maker, ESTIMATE_W)->passes_ns += pass_ns(maker->device, 0);
+}
+
+// The sum with what went around the layer, with the norm, the bias and the dropout where a model has them.
+static void add_residual(struct layer_maker *maker)
+{
+    const double numbers = maker->local_tokens * (double)maker->model->hidden;
+    if (maker->model->norms_twice) {
+        add_norm(maker);
+        keep(maker, numbers);
+    }
+    add_pass(maker, ESTIMATE_F, 3.0 * numbers + (maker->model->drops ? numbers / 2 : 0));
+    add_small_pass(maker, ESTIMATE_I, (maker->model->drops ? 2.5 : 1) * numbers);
+}
+
+// A bias has a pass of its own for its gradient.
+static void add_bias_gradient(struct layer_maker *maker, double numbers)
+{
+    add_pass(maker, ESTIMATE_W, numbers);
 }
 
 // --- embedding ----------------------------------------------------------------
@@ -408,7 +412,7 @@ static uint64_t attention_share(const struct layer_maker *maker)
 {
     const struct transformer *model = maker->model;
     const double hidden = (double)model->hidden, size = (double)model->head_size;
-    const double norm = (model->has_layer_norm ? 2 : 1) * hidden;
+    const double norm = (double)transformer_norm_parameters(model);
     if (model->is_latent)
         return part_of((double)transformer_attention_parameters(model), maker->tensor);
     const double out = heads_here(maker) * size, all = out + 2 * kv_heads_here(maker) * size;
@@ -510,7 +514,7 @@ void make_mlp(struct layer_maker *maker)
         add_bias_gradient(maker, maker->local_tokens * hidden);  // the other one is added up with the activation's
     keep_norm(maker);
     keep_mask(maker, maker->local_tokens * hidden);
-    const double norm = (model->has_layer_norm ? 2 : 1) * hidden;
+    const double norm = (double)transformer_norm_parameters(model);
     maker->layer->parameters =
         (uint64_t)(norm + (ups + 1) * hidden * ffn + (model->mlp_biases ? ups * ffn + hidden : 0));
 }
@@ -623,7 +627,7 @@ void make_experts(struct layer_maker *maker)
     maker->layer->saved_bytes += tensor_bytes(4 * maker->local_tokens * (double)(2 * model->experts + model->chosen));
 
     maker->layer->expert_parameters = transformer_experts_parameters(model) / maker->request->expert;
-    const double shared = (double)(transformer_mlp_parameters(model) - (model->has_layer_norm ? 2 : 1) * model->hidden);
+    const double shared = (double)(transformer_mlp_parameters(model) - transformer_norm_parameters(model));
     const double split = model->shared_ffn > 0 ? shared * (double)model->shared_ffn / (double)model->ffn : 0;
     maker->layer->parameters = transformer_router_parameters(model) + maker->layer->expert_parameters
         - (uint64_t)(split * (1 - 1 / maker->tensor));
@@ -660,6 +664,18 @@ static void add_fused_loss(struct layer_maker *maker, double logits)
     keep(maker, logits);
 }
 
+// Logits are divided, go through tanh, whose output waits for the backward, and are multiplied.
+static void add_cap(struct layer_maker *maker, double logits)
+{
+    add_pass(maker, ESTIMATE_F, 2 * logits);
+    add_pass(maker, ESTIMATE_I, 3 * logits);
+    for (int i = 0; i < 2; i++) {
+        add_small_pass(maker, ESTIMATE_F, 2 * logits);
+        add_small_pass(maker, ESTIMATE_I, 2 * logits);
+    }
+    keep(maker, logits);
+}
+
 void make_head(struct layer_maker *maker)
 {
     const struct transformer *model = maker->model;
@@ -675,6 +691,8 @@ void make_head(struct layer_maker *maker)
     add_product(maker, ESTIMATE_W, of, (struct product_size){ words, hidden, tokens, 1, number, 8 });
     count_flops(maker, 2 * tokens * words * hidden);
     hide_exchanges(maker);
+    if (model->caps_logits)
+        add_cap(maker, logits);
     if (maker->request->loss == LOSS_FUSED)
         add_fused_loss(maker, logits);
     else

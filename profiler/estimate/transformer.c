@@ -89,6 +89,11 @@ static uint64_t norm_of(const struct transformer *model)
     return model->has_layer_norm ? 2 * model->hidden : model->hidden;
 }
 
+uint64_t transformer_norm_parameters(const struct transformer *model)
+{
+    return (model->norms_twice ? 2 : 1) * norm_of(model);
+}
+
 uint64_t transformer_embedding_parameters(const struct transformer *model)
 {
     return (model->vocabulary + model->positions) * model->hidden;
@@ -108,9 +113,9 @@ static uint64_t latent_parameters(const struct transformer *model)
 uint64_t transformer_attention_parameters(const struct transformer *model)
 {
     if (model->is_latent)
-        return norm_of(model) + latent_parameters(model);
+        return transformer_norm_parameters(model) + latent_parameters(model);
     const uint64_t queries = model->heads * model->head_size, all = queries + 2 * model->kv_heads * model->head_size;
-    uint64_t parameters = norm_of(model) + all * model->hidden + queries * model->hidden;
+    uint64_t parameters = transformer_norm_parameters(model) + all * model->hidden + queries * model->hidden;
     parameters += model->attention_biases ? all : 0;
     parameters += model->output_bias ? model->hidden : 0;
     parameters += model->has_sinks ? model->heads : 0;
@@ -130,7 +135,7 @@ static uint64_t mlp_biases(const struct transformer *model, uint64_t ffn)
 uint64_t transformer_mlp_parameters(const struct transformer *model)
 {
     const uint64_t biases = model->mlp_biases ? mlp_biases(model, model->ffn) : 0;
-    return norm_of(model) + mlp_matrices(model, model->ffn) + biases;
+    return transformer_norm_parameters(model) + mlp_matrices(model, model->ffn) + biases;
 }
 
 uint64_t transformer_experts_parameters(const struct transformer *model)
@@ -141,7 +146,7 @@ uint64_t transformer_experts_parameters(const struct transformer *model)
 
 uint64_t transformer_router_parameters(const struct transformer *model)
 {
-    uint64_t parameters = norm_of(model) + model->hidden * model->experts + mlp_matrices(model, model->shared_ffn);
+    uint64_t parameters = transformer_norm_parameters(model) + model->hidden * model->experts + mlp_matrices(model, model->shared_ffn);
     parameters += model->corrected_router || model->biased_experts ? model->experts : 0;
     return parameters + (model->gated_shared ? model->hidden : 0);
 }

@@ -24,6 +24,8 @@ struct transformer {
     bool is_gated;        // the MLP has a gate beside its way up
     bool is_tied;         // the head reads the embedding's table
     bool has_layer_norm;  // with a bias; else RMS norms
+    bool norms_twice;     // what is added to the residual has a norm, too
+    bool caps_logits;     // between two bounds, by tanh
     bool drops;           // what it adds to the residual passes a dropout
     bool drops_scores;    // and what softmax gives in attention
     bool is_rotary;
@@ -52,6 +54,7 @@ bool transformer_is_local(const struct transformer *transformer, uint64_t layer)
 bool transformer_takes(const struct transformer *transformer, uint64_t sequence, struct error *error);
 
 // Numbers that are trained, of each part and of all of it.
+uint64_t transformer_norm_parameters(const struct transformer *transformer);  // of a layer's own
 uint64_t transformer_embedding_parameters(const struct transformer *transformer);
 uint64_t transformer_attention_parameters(const struct transformer *transformer);  // with the norm in front
 uint64_t transformer_mlp_parameters(const struct transformer *transformer);        // likewise

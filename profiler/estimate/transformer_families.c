@@ -102,9 +102,10 @@ static void mix_windows(struct json *root, struct transformer *model)
     model->window = 0;
 }
 
-// All but each `every`th layer.
-static void see_windows(struct transformer *model, uint64_t every)
+// All but each `every`th layer, in a window of that many tokens where the file does not say how many.
+static void see_windows(struct transformer *model, uint64_t every, uint64_t window)
 {
+    model->window = model->window > 0 ? model->window : window;
     for (uint64_t i = 0; i < model->layers; i++)
         model->is_local[i] = (i + 1) % every != 0;
 }
@@ -131,13 +132,25 @@ static void read_llama(struct json *root, struct transformer *model)
     model->mlp_biases = flag_or(root, "mlp_bias", false);
 }
 
+// Those from `max_window_layers` on, where any does.
+static void read_qwen_windows(struct json *root, struct transformer *model)
+{
+    const uint64_t first = has(root, "max_window_layers")
+        ? json_u64(root, "max_window_layers", 0, TRANSFORMER_MOST_LAYERS) : 28;
+    const bool some = flag_or(root, "use_sliding_window", false) && model->window > 0;
+    for (uint64_t i = first; i < model->layers && some; i++)
+        model->is_local[i] = true;
+    if (!some)
+        model->window = 0;
+    mix_windows(root, model);
+}
+
 static void read_qwen2(struct json *root, struct transformer *model)
 {
     read_llama(root, model);
     model->attention_biases = true;
     model->output_bias = false;
-    if (!flag_or(root, "use_sliding_window", false))
-        model->window = 0;
+    read_qwen_windows(root, model);
 }
 
 static void read_qwen3(struct json *root, struct transformer *model)
@@ -145,8 +158,34 @@ static void read_qwen3(struct json *root, struct transformer *model)
     read_llama(root, model);
     model->head_size = size_or(root, "head_dim", 128);
     model->normed_heads = true;
-    if (!flag_or(root, "use_sliding_window", false))
-        model->window = 0;
+    read_qwen_windows(root, model);
+}
+
+static void read_gemma(struct json *root, struct transformer *model)
+{
+    read_llama(root, model);
+    model->head_size = size_or(root, "head_dim", 256);
+    model->is_tied = flag_or(root, "tie_word_embeddings", true);
+}
+
+static void read_gemma2(struct json *root, struct transformer *model)
+{
+    read_gemma(root, model);
+    model->norms_twice = true;
+    model->caps_logits = has(root, "final_logit_softcapping");
+    see_windows(model, 2, 4096);
+    mix_windows(root, model);
+}
+
+static void read_gemma3(struct json *root, struct transformer *model)
+{
+    read_gemma(root, model);
+    model->norms_twice = model->normed_heads = true;
+    model->caps_logits = has(root, "final_logit_softcapping");
+    const uint64_t every = has(root, "sliding_window_pattern")
+        ? json_u64(root, "sliding_window_pattern", 1, TRANSFORMER_MOST_LAYERS) : 6;
+    see_windows(model, every, 4096);
+    mix_windows(root, model);
 }
 
 static void read_mixtral(struct json *root, struct transformer *model)
@@ -163,9 +202,7 @@ static void read_gpt_oss(struct json *root, struct transformer *model)
     read_mixtral(root, model);
     model->attention_biases = model->output_bias = flag_or(root, "attention_bias", true);
     model->has_sinks = model->biased_experts = true;
-    if (!has(root, "sliding_window"))
-        model->window = 128;
-    see_windows(model, 2);
+    see_windows(model, 2, 128);
     mix_windows(root, model);
 }
 
@@ -234,6 +271,7 @@ static const struct family {
     { "qwen3", read_qwen3 },         { "gpt2", read_gpt2 },               { "gpt_neox", read_gpt_neox },
     { "mixtral", read_mixtral },     { "qwen2_moe", read_qwen2_moe },     { "qwen3_moe", read_qwen3_moe },
     { "deepseek_v2", read_deepseek }, { "deepseek_v3", read_deepseek },   { "gpt_oss", read_gpt_oss },
+    { "gemma", read_gemma },         { "gemma2", read_gemma2 },           { "gemma3_text", read_gemma3 },
 };
 enum { FAMILIES = sizeof families / sizeof families[0] };
 

@@ -448,6 +448,43 @@ static void biases_of_experts_take_their_passes(void **state)
                      32 * (2 * 2880 + 2880) + 32);
 }
 
+// Of 4096 tokens: a norm more of each layer, whose input waits; logits of 1000 words that tanh keeps between bounds.
+static void norms_and_caps_of_gemma_take_their_passes(void **state)
+{
+    (void)state;
+    static const char config[] =
+        "{\"model_type\": \"gemma2\", \"num_hidden_layers\": 4, \"hidden_size\": 2048, \"num_attention_heads\": 8,"
+        " \"num_key_value_heads\": 4, \"intermediate_size\": 8192, \"vocab_size\": 1000,"
+        " \"final_logit_softcapping\": 30.0}";
+    struct error error = { 0 };
+    struct rated_device device;
+    struct estimate plain, whole;
+    struct transformer model;
+    struct estimate_request request = estimate_usual();
+    request.graphs = true;
+    request.sequence = 4096;
+    assert_good(rated_device_load("a100-80", &device, &error), error);
+    assert_good(transformer_read(config, strlen(config), "config.json", &model, &error), error);
+    assert_good(estimate_model(&model, &device, &request, &whole, &error), error);
+    model.norms_twice = model.caps_logits = false;
+    assert_good(estimate_model(&model, &device, &request, &plain, &error), error);
+    const double bytes = 2.0 * 4096 * 2048, logits = 2.0 * 4096 * 1000;
+    const double norm[] = { pass_ns(&device, 2 * bytes), pass_ns(&device, 3 * bytes), 0 };
+    const double cap[] = { 3 * pass_ns(&device, 2 * logits),
+                           pass_ns(&device, 3 * logits) + 2 * pass_ns(&device, 2 * logits), 0 };
+    for (int part = PART_ATTENTION; part <= PART_HEAD; part++) {
+        const struct layer_estimate *one = &whole.parts[part], *other = &plain.parts[part];
+        const bool is_head = part == PART_HEAD;
+        for (int i = 0; i < ESTIMATE_PHASES && part != PART_EXPERTS; i++) {
+            const double more = phase_estimate_ns(&one->phases[i]) - phase_estimate_ns(&other->phases[i]);
+            assert_true(fabs(more - (is_head ? cap : norm)[i]) < 1);
+        }
+        if (part != PART_EXPERTS)
+            assert_int_equal(one->saved_bytes - other->saved_bytes, (uint64_t)(is_head ? logits : bytes));
+        assert_int_equal(one->parameters - other->parameters, is_head || part == PART_EXPERTS ? 0 : 2048);
+    }
+}
+
 static void what_cannot_be_is_refused(void **state)
 {
     (void)state;
@@ -497,6 +534,7 @@ int main(void)
         cmocka_unit_test(ranks_between_move_a_data_group_apart),
         cmocka_unit_test(layers_are_those_of_models_of_one_kind),
         cmocka_unit_test(biases_of_experts_take_their_passes),
+        cmocka_unit_test(norms_and_caps_of_gemma_take_their_passes),
         cmocka_unit_test(what_cannot_be_is_refused),
     };
     return cmocka_run_group_tests_name("estimate", tests, NULL, NULL);

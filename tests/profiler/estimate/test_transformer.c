@@ -7,7 +7,7 @@
 
 #define KNOWN                                                                                                  \
     "llama, mistral, qwen2, qwen3, gpt2, gpt_neox, mixtral, qwen2_moe, qwen3_moe, deepseek_v2, deepseek_v3,"   \
-    " gpt_oss"
+    " gpt_oss, gemma, gemma2, gemma3_text"
 
 #define GPT_OSS                                                                                                \
     "\"model_type\": \"gpt_oss\", \"hidden_size\": 2880, \"num_attention_heads\": 64, \"num_key_value_heads\": 8," \
@@ -72,6 +72,20 @@ static const struct published {
     { "GPT-OSS 20B", "{" GPT_OSS ", \"num_hidden_layers\": 24, \"num_local_experts\": 32}", 20914757184 },
     { "GPT-OSS 120B", "{" GPT_OSS ", \"num_hidden_layers\": 36, \"num_local_experts\": 128, \"sliding_window\": 128,"
                       " \"attention_bias\": true}", 116829156672 },
+    { "Gemma 7B", "{\"model_type\": \"gemma\", \"num_hidden_layers\": 28, \"hidden_size\": 3072,"
+                  " \"num_attention_heads\": 16, \"num_key_value_heads\": 16, \"head_dim\": 256,"
+                  " \"intermediate_size\": 24576, \"vocab_size\": 256000}", 8537680896 },
+    { "Gemma 2 9B", "{\"model_type\": \"gemma2\", \"num_hidden_layers\": 42, \"hidden_size\": 3584,"
+                    " \"num_attention_heads\": 16, \"num_key_value_heads\": 8, \"head_dim\": 256,"
+                    " \"intermediate_size\": 14336, \"vocab_size\": 256000, \"final_logit_softcapping\": 30.0,"
+                    " \"sliding_window\": 4096}", 9241705984 },
+    { "Gemma 2 27B", "{\"model_type\": \"gemma2\", \"num_hidden_layers\": 46, \"hidden_size\": 4608,"
+                     " \"num_attention_heads\": 32, \"num_key_value_heads\": 16, \"head_dim\": 128,"
+                     " \"intermediate_size\": 36864, \"vocab_size\": 256000}", 27227128320 },
+    { "Gemma 3 1B", "{\"model_type\": \"gemma3_text\", \"num_hidden_layers\": 26, \"hidden_size\": 1152,"
+                    " \"num_attention_heads\": 4, \"num_key_value_heads\": 1, \"head_dim\": 256,"
+                    " \"intermediate_size\": 6912, \"vocab_size\": 262144, \"sliding_window\": 512,"
+                    " \"sliding_window_pattern\": 6}", 999885952 },
 };
 
 static bool read(const char *text, struct transformer *model, struct error *error)
@@ -93,11 +107,16 @@ static void parameters_are_as_many_as_published(void **state)
     }
 }
 
+#define PLAIN                                                                                               \
+    "\"hidden_size\": 64, \"num_attention_heads\": 4, \"intermediate_size\": 64, \"vocab_size\": 100,"       \
+    " \"num_local_experts\": 8, \"num_experts_per_tok\": 4, \"num_hidden_layers\": 8"
+
 // By F and S of each layer, as the file says it, against what is made of it; "": the file does not say it.
-static void sees(const char *types, const char *more, uint64_t window, uint64_t local_window, const char *layers)
+static void sees(const char *family, const char *types, const char *more, uint64_t window, uint64_t local_window,
+                 const char *layers)
 {
     char config[1000];
-    int at = snprintf(config, sizeof config, "{" GPT_OSS ", \"num_local_experts\": 8, \"num_hidden_layers\": 4%s", more);
+    int at = snprintf(config, sizeof config, "{" PLAIN ", \"model_type\": \"%s\"%s", family, more);
     for (size_t i = 0; types[i]; i++)
         at += snprintf(config + at, sizeof config - (size_t)at, "%s\"%s_attention\"", i ? ", " : ", \"layer_types\": [",
                        types[i] == 'F' ? "full" : "sliding");
@@ -108,19 +127,41 @@ static void sees(const char *types, const char *more, uint64_t window, uint64_t 
         fail_msg("%s: %s", config, error.text);
     assert_int_equal(model.window, window);
     assert_int_equal(model.local_window, local_window);
-    for (uint64_t i = 0; i < 4; i++)
+    for (uint64_t i = 0; i < 8; i++)
         assert_int_equal(transformer_is_local(&model, i), layers[i] == 'S');
 }
 
 static void layers_see_what_their_types_say(void **state)
 {
     (void)state;
-    sees("", "", 0, 128, "SFSF");
-    sees("", ", \"sliding_window\": 64", 0, 64, "SFSF");
-    sees("SFSF", ", \"sliding_window\": 64", 0, 64, "SFSF");
-    sees("FSSS", "", 0, 128, "FSSS");
-    sees("SSSS", "", 128, 0, "FFFF");  // of one kind, as in a model that has no other
-    sees("FFFF", "", 0, 0, "FFFF");
+    sees("gpt_oss", "", "", 0, 128, "SFSFSFSF");
+    sees("gpt_oss", "", ", \"sliding_window\": 64", 0, 64, "SFSFSFSF");
+    sees("gpt_oss", "SFSFFFFF", ", \"sliding_window\": 64", 0, 64, "SFSFFFFF");
+    sees("gpt_oss", "SSSSSSSS", "", 128, 0, "FFFFFFFF");  // of one kind, as in a model that has no other
+    sees("gpt_oss", "FFFFFFFF", "", 0, 0, "FFFFFFFF");
+    sees("gemma", "", "", 0, 0, "FFFFFFFF");
+    sees("gemma2", "", "", 0, 4096, "SFSFSFSF");
+    sees("gemma3_text", "", ", \"sliding_window\": 512", 0, 512, "SSSSSFSS");
+    sees("gemma3_text", "", ", \"sliding_window_pattern\": 4", 0, 4096, "SSSFSSSF");
+    sees("gemma3_text", "SFFFFFFF", ", \"sliding_window_pattern\": 4", 0, 4096, "SFFFFFFF");
+    sees("mistral", "", ", \"sliding_window\": 64", 64, 0, "FFFFFFFF");
+}
+
+#define SOME ", \"use_sliding_window\": true, \"sliding_window\": 64"
+
+static void layers_of_qwen_see_windows_from_one_on(void **state)
+{
+    (void)state;
+    static const char *const families[] = { "qwen2", "qwen3" };
+    for (int i = 0; i < 2; i++) {
+        sees(families[i], "", ", \"sliding_window\": 64, \"max_window_layers\": 4", 0, 0, "FFFFFFFF");
+        sees(families[i], "", SOME ", \"max_window_layers\": 5", 0, 64, "FFFFFSSS");
+        sees(families[i], "", SOME ", \"max_window_layers\": 8", 0, 0, "FFFFFFFF");
+        sees(families[i], "", SOME ", \"max_window_layers\": 0", 64, 0, "FFFFFFFF");
+        sees(families[i], "", SOME, 0, 0, "FFFFFFFF");  // from the 28th on
+        sees(families[i], "FSFSFSFS", SOME ", \"max_window_layers\": 5", 0, 64, "FSFSFSFS");
+        sees(families[i], "FFFFFFFF", ", \"sliding_window\": 64", 0, 0, "FFFFFFFF");
+    }
 }
 
 static const struct wrong {
@@ -157,6 +198,9 @@ static const struct wrong {
       " \"layer_types\": [\"full_attention\", \"linear_attention\"]}",
       "config.json: layer_types[1]: \"linear_attention\" is none of those that are estimated: full_attention,"
       " sliding_attention" },
+    { "{\"model_type\": \"qwen3\", \"vocab_size\": 100, \"num_hidden_layers\": 1, \"hidden_size\": 64,"
+      " \"num_attention_heads\": 4, \"intermediate_size\": 64, \"layer_types\": [\"sliding_attention\"]}",
+      "config.json: layer_types: has sliding_attention, and there is no sliding_window" },
 };
 
 static void what_is_wrong_is_a_sentence_with_the_field(void **state)
@@ -175,6 +219,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parameters_are_as_many_as_published),
         cmocka_unit_test(layers_see_what_their_types_say),
+        cmocka_unit_test(layers_of_qwen_see_windows_from_one_on),
         cmocka_unit_test(what_is_wrong_is_a_sentence_with_the_field),
     };
     return cmocka_run_group_tests_name("transformer", tests, NULL, NULL);
