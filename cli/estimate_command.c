@@ -128,9 +128,9 @@ static const struct argp argp = {
     .parser = take,
     .children = children,
     .args_doc = "CONFIG",
-    .doc = "Estimates what the layers of a transformer would cost: CONFIG is the config.json of a Hugging Face model "
+    .doc = "Estimates what the layers of a transformer would cost: CONFIG is a Hugging Face model's config.json "
            "(llama, mistral, qwen2, qwen3, gpt2, gpt_neox, mixtral, qwen2_moe, qwen3_moe, deepseek_v2, deepseek_v3, "
-           "gpt_oss, gemma, gemma2, gemma3_text)."
+           "gpt_oss, gemma, gemma2, gemma3_text, olmo2, phi3, granite, glm4_moe, kimi_k2, llama4_text)."
            "\v"
            "The profile's device stands for one of each --tensor x --context group in the cluster that is planned for. "
            "docs/estimate.md says how far off times are.\n\n"

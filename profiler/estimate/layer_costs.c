@@ -260,10 +260,18 @@ void make_embedding(struct layer_maker *maker)
 
 // --- attention ----------------------------------------------------------------
 
-// Pairs of a query and a key on this device, for one head: half of all, less where a window is shorter.
+static double pairs_of_chunks(double sequence, double chunk)
+{
+    const double rest = fmod(sequence, chunk);
+    return ((sequence - rest) * chunk + rest * rest) / 2;
+}
+
+// Pairs of a query and a key on this device, for one head: half of all, less where a window is shorter, or a chunk.
 static double pairs_seen(const struct layer_maker *maker)
 {
     const double sequence = (double)maker->request->sequence, window = maker->window;
+    if (maker->model->has_chunks && window > 0 && window < sequence)
+        return maker->tokens * pairs_of_chunks(sequence, window) / sequence;
     const double seen = window > 0 && window < sequence ? window * (1 - window / sequence / 2) : sequence / 2;
     return maker->tokens * seen;
 }
@@ -408,6 +416,12 @@ static void add_latent_products(struct layer_maker *maker, double queries)
     hold(maker, tokens * (values + narrow));
 }
 
+static double head_norms_here(const struct layer_maker *maker)
+{
+    const double heads = maker->model->norms_across ? heads_here(maker) + kv_heads_here(maker) : 2;
+    return heads * (double)maker->model->head_size;
+}
+
 static uint64_t attention_share(const struct layer_maker *maker)
 {
     const struct transformer *model = maker->model;
@@ -417,7 +431,7 @@ static uint64_t attention_share(const struct layer_maker *maker)
         return part_of((double)transformer_attention_parameters(model), maker->tensor);
     const double out = heads_here(maker) * size, all = out + 2 * kv_heads_here(maker) * size;
     return (uint64_t)(norm + hidden * (all + out) + (model->attention_biases ? all : 0)
-                      + (model->output_bias ? hidden : 0) + (model->normed_heads ? 2 * size : 0)
+                      + (model->output_bias ? hidden : 0) + (model->normed_heads ? head_norms_here(maker) : 0)
                       + (model->has_sinks ? heads_here(maker) : 0));
 }
 

@@ -110,6 +110,11 @@ static uint64_t latent_parameters(const struct transformer *model)
         + model->heads * model->value_size * model->hidden;
 }
 
+static uint64_t head_norms(const struct transformer *model)
+{
+    return model->norms_across ? (model->heads + model->kv_heads) * model->head_size : 2 * model->head_size;
+}
+
 uint64_t transformer_attention_parameters(const struct transformer *model)
 {
     if (model->is_latent)
@@ -119,7 +124,7 @@ uint64_t transformer_attention_parameters(const struct transformer *model)
     parameters += model->attention_biases ? all : 0;
     parameters += model->output_bias ? model->hidden : 0;
     parameters += model->has_sinks ? model->heads : 0;
-    return parameters + (model->normed_heads ? 2 * model->head_size : 0);
+    return parameters + (model->normed_heads ? head_norms(model) : 0);
 }
 
 static uint64_t mlp_matrices(const struct transformer *model, uint64_t ffn)
@@ -146,7 +151,8 @@ uint64_t transformer_experts_parameters(const struct transformer *model)
 
 uint64_t transformer_router_parameters(const struct transformer *model)
 {
-    uint64_t parameters = transformer_norm_parameters(model) + model->hidden * model->experts + mlp_matrices(model, model->shared_ffn);
+    uint64_t parameters = transformer_norm_parameters(model) + model->hidden * model->experts;
+    parameters += mlp_matrices(model, model->shared_ffn);
     parameters += model->corrected_router || model->biased_experts ? model->experts : 0;
     return parameters + (model->gated_shared ? model->hidden : 0);
 }

@@ -18,8 +18,9 @@ struct transformer {
     uint64_t vocabulary;
     uint64_t positions;   // learned ones; 0: none
     uint64_t longest;     // sequence that the file says, or 0
-    uint64_t window;      // of attention; 0: all that came before
-    uint64_t local_window;  // of those layers that are local; 0: none is
+    uint64_t window;      // tokens that attention sees; 0: all that came before
+    uint64_t local_window;  // that of local layers sees; 0: there are none
+    bool has_chunks;        // of its own chunk of so many a token sees those before it, not so many before it
     bool is_local[TRANSFORMER_MOST_LAYERS];
     bool is_gated;        // the MLP has a gate beside its way up
     bool is_tied;         // the head reads the embedding's table
@@ -30,7 +31,8 @@ struct transformer {
     bool drops_scores;    // and what softmax gives in attention
     bool is_rotary;
     bool attention_biases, output_bias, mlp_biases;
-    bool normed_heads;    // queries and keys have norms of a head's size
+    bool normed_heads;    // queries and keys have norms
+    bool norms_across;    // of all heads together; else each of a head's size
     bool has_sinks;       // a number of each head in its softmax, beside the scores
     // Experts: every `expert_every`th layer from `dense_layers` on has them instead of an MLP.
     uint64_t experts, chosen, expert_ffn, shared_ffn, dense_layers, expert_every;

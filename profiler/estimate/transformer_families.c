@@ -25,6 +25,13 @@ static uint64_t size_or(struct json *root, const char *key, uint64_t other)
     return has(root, key) ? size(root, key) : other;
 }
 
+// Every so many-th layer; 1 where that is refused, since layers are divided by it.
+static uint64_t step_or(struct json *root, const char *key, uint64_t other)
+{
+    const uint64_t step = has(root, key) ? json_u64(root, key, 1, TRANSFORMER_MOST_LAYERS) : other;
+    return step > 0 ? step : 1;
+}
+
 // Whether one of these rates of dropout is above 0.
 static bool is_dropped(struct json *root, const char *key, bool other)
 {
@@ -78,11 +85,12 @@ static void read_layer_types(struct json *root, struct transformer *model)
                     (unsigned long long)model->layers);
         return;
     }
+    const char *local = model->has_chunks ? "chunked_attention" : "sliding_attention";
     for (uint64_t i = 0; json_next(&list, &item); i++) {
         const char *word = json_item_string(&item);
-        model->is_local[i] = strcmp(word, "sliding_attention") == 0;
+        model->is_local[i] = strcmp(word, local) == 0;
         if (!model->is_local[i] && strcmp(word, "full_attention") != 0)
-            json_refuse(&item, "\"%.40s\" is none of those that are estimated: full_attention, sliding_attention", word);
+            json_refuse(&item, "\"%.40s\" is none of those that are estimated: full_attention, %s", word, local);
     }
 }
 
@@ -161,6 +169,19 @@ static void read_qwen3(struct json *root, struct transformer *model)
     read_qwen_windows(root, model);
 }
 
+// Its norms stand behind the products, not in front: as many passes, and as many bytes that wait.
+static void read_olmo2(struct json *root, struct transformer *model)
+{
+    read_llama(root, model);
+    model->normed_heads = model->norms_across = true;
+}
+
+static void read_phi3(struct json *root, struct transformer *model)
+{
+    read_llama(root, model);
+    model->drops = is_dropped(root, "resid_pdrop", false);
+}
+
 static void read_gemma(struct json *root, struct transformer *model)
 {
     read_llama(root, model);
@@ -172,7 +193,7 @@ static void read_gemma2(struct json *root, struct transformer *model)
 {
     read_gemma(root, model);
     model->norms_twice = true;
-    model->caps_logits = has(root, "final_logit_softcapping");
+    model->caps_logits = !json_has(root, "final_logit_softcapping") || has(root, "final_logit_softcapping");
     see_windows(model, 2, 4096);
     mix_windows(root, model);
 }
@@ -182,9 +203,7 @@ static void read_gemma3(struct json *root, struct transformer *model)
     read_gemma(root, model);
     model->norms_twice = model->normed_heads = true;
     model->caps_logits = has(root, "final_logit_softcapping");
-    const uint64_t every = has(root, "sliding_window_pattern")
-        ? json_u64(root, "sliding_window_pattern", 1, TRANSFORMER_MOST_LAYERS) : 6;
-    see_windows(model, every, 4096);
+    see_windows(model, step_or(root, "sliding_window_pattern", 6), 4096);
     mix_windows(root, model);
 }
 
@@ -211,8 +230,7 @@ static void read_qwen_experts(struct json *root, struct transformer *model)
     model->experts = json_u64(root, "num_experts", 2, MOST_EXPERTS);
     model->chosen = json_u64(root, "num_experts_per_tok", 1, MOST_EXPERTS);
     model->expert_ffn = size(root, "moe_intermediate_size");
-    model->expert_every = has(root, "decoder_sparse_step")
-        ? json_u64(root, "decoder_sparse_step", 1, TRANSFORMER_MOST_LAYERS) : 1;
+    model->expert_every = step_or(root, "decoder_sparse_step", 1);
     if (!has(root, "mlp_only_layers"))
         return;
     struct json list = json_array(root, "mlp_only_layers");
@@ -245,10 +263,8 @@ static void read_latent(struct json *root, struct transformer *model)
     model->head_size = model->nope_size + model->rope_size;
 }
 
-static void read_deepseek(struct json *root, struct transformer *model)
+static void read_deepseek_experts(struct json *root, struct transformer *model)
 {
-    read_llama(root, model);
-    read_latent(root, model);
     model->experts = json_u64(root, "n_routed_experts", 2, MOST_EXPERTS);
     model->chosen = json_u64(root, "num_experts_per_tok", 1, MOST_EXPERTS);
     model->expert_ffn = size(root, "moe_intermediate_size");
@@ -256,9 +272,68 @@ static void read_deepseek(struct json *root, struct transformer *model)
         model->shared_ffn = json_u64(root, "n_shared_experts", 0, 64) * model->expert_ffn;
     if (has(root, "first_k_dense_replace"))
         model->dense_layers = json_u64(root, "first_k_dense_replace", 0, TRANSFORMER_MOST_LAYERS);
-    model->expert_every = has(root, "moe_layer_freq")
-        ? json_u64(root, "moe_layer_freq", 1, TRANSFORMER_MOST_LAYERS) : 1;
-    model->corrected_router = strcmp(model->name, "deepseek_v3") == 0;
+    model->expert_every = step_or(root, "moe_layer_freq", 1);
+    model->corrected_router = strcmp(model->name, "deepseek_v2") != 0;
+}
+
+static void read_deepseek(struct json *root, struct transformer *model)
+{
+    read_llama(root, model);
+    read_latent(root, model);
+    read_deepseek_experts(root, model);
+}
+
+static void read_glm4_moe(struct json *root, struct transformer *model)
+{
+    read_llama(root, model);
+    read_deepseek_experts(root, model);
+    model->output_bias = false;
+    model->normed_heads = flag_or(root, "use_qk_norm", false);
+}
+
+// By whether a layer's queries and keys are rotated: each that does not sees all.
+static void read_rotated_layers(struct json *root, struct transformer *model)
+{
+    struct json list = json_array(root, "no_rope_layers"), item;
+    const size_t count = json_count(&list);
+    if (count > 0 && count != model->layers)
+        json_refuse(&list, "has %zu layers, and num_hidden_layers is %llu", count, (unsigned long long)model->layers);
+    for (uint64_t i = 0; i < model->layers && json_next(&list, &item); i++)
+        model->is_local[i] = json_item_u64(&item, 0, 1);
+}
+
+// Which layers have experts the file may say twice.
+static void check_expert_layers(struct json *root, const struct transformer *model)
+{
+    struct json list = json_array(root, "moe_layers"), item;
+    bool are_those = json_count(&list) == model->layers / model->expert_every;
+    for (uint64_t i = 1; json_next(&list, &item); i++)
+        are_those &= json_item_u64(&item, 0, TRANSFORMER_MOST_LAYERS) == i * model->expert_every - 1;
+    if (!are_those)
+        json_refuse(&list, "is not each interleave_moe_layer_step-th layer, and no estimate is made for others");
+}
+
+static void read_llama4_windows(struct json *root, struct transformer *model)
+{
+    model->has_chunks = true;
+    model->window = has(root, "attention_chunk_size") ? json_u64(root, "attention_chunk_size", 1, MOST_POSITIONS) : 8192;
+    see_windows(model, step_or(root, "no_rope_layer_interval", 4), model->window);
+    if (has(root, "no_rope_layers"))
+        read_rotated_layers(root, model);
+    mix_windows(root, model);
+}
+
+static void read_llama4(struct json *root, struct transformer *model)
+{
+    read_llama(root, model);
+    read_llama4_windows(root, model);
+    model->experts = json_u64(root, "num_local_experts", 2, MOST_EXPERTS);
+    model->chosen = json_u64(root, "num_experts_per_tok", 1, MOST_EXPERTS);
+    model->expert_ffn = model->shared_ffn = model->ffn;
+    model->ffn = size(root, "intermediate_size_mlp");
+    model->expert_every = step_or(root, "interleave_moe_layer_step", 1);
+    if (has(root, "moe_layers"))
+        check_expert_layers(root, model);
 }
 
 // --- which one it is ----------------------------------------------------------
@@ -272,6 +347,8 @@ static const struct family {
     { "mixtral", read_mixtral },     { "qwen2_moe", read_qwen2_moe },     { "qwen3_moe", read_qwen3_moe },
     { "deepseek_v2", read_deepseek }, { "deepseek_v3", read_deepseek },   { "gpt_oss", read_gpt_oss },
     { "gemma", read_gemma },         { "gemma2", read_gemma2 },           { "gemma3_text", read_gemma3 },
+    { "olmo2", read_olmo2 },         { "phi3", read_phi3 },               { "granite", read_llama },
+    { "glm4_moe", read_glm4_moe },   { "kimi_k2", read_deepseek },        { "llama4_text", read_llama4 },
 };
 enum { FAMILIES = sizeof families / sizeof families[0] };
 

@@ -23,12 +23,6 @@ static const char deepseek[] =
     " \"n_routed_experts\": 256, \"num_experts_per_tok\": 8, \"moe_intermediate_size\": 2048, \"n_shared_experts\": 1,"
     " \"first_k_dense_replace\": 1}";
 
-// Of GPT-OSS, with the types of its layers open.
-#define OSS                                                                                                       \
-    "{\"model_type\": \"gpt_oss\", \"num_hidden_layers\": 4, \"hidden_size\": 2880, \"num_attention_heads\": 64,"     \
-    " \"num_key_value_heads\": 8, \"head_dim\": 64, \"intermediate_size\": 2880, \"vocab_size\": 201088,"              \
-    " \"num_local_experts\": 32, \"num_experts_per_tok\": 4, \"max_position_embeddings\": 4096, \"layer_types\": "
-
 static bool try_to_estimate(const char *config, struct estimate_request request, struct estimate *estimate,
                             struct error *error)
 {
@@ -364,127 +358,6 @@ static void ranks_between_move_a_data_group_apart(void **state)
     assert_true(pairs < collective_ns(&device, ALL_REDUCE, 4 * parameters, (struct group){ 8, 8, 1, 1 }));
 }
 
-static struct profile *profile_of(const char *config, struct estimate_request request, struct estimate **made)
-{
-    struct error error = { 0 };
-    *made = estimate(config, request);
-    struct profile *profile = estimate_profile(*made, &error);
-    assert_good(profile, error);
-    return profile;
-}
-
-// A layer of a model that has both kinds is that of a model that has its kind alone.
-static void layers_are_those_of_models_of_one_kind(void **state)
-{
-    (void)state;
-    static const char types[] = "FSSF";
-    struct estimate_request request = estimate_usual();
-    request.context = 2;
-    struct estimate *made[3];
-    struct profile *mixed = profile_of(OSS "[\"full_attention\", \"sliding_attention\", \"sliding_attention\","
-                                           " \"full_attention\"]}", request, &made[0]);
-    struct profile *full = profile_of(OSS "[\"full_attention\", \"full_attention\", \"full_attention\","
-                                          " \"full_attention\"]}", request, &made[1]);
-    struct profile *windowed = profile_of(OSS "[\"sliding_attention\", \"sliding_attention\", \"sliding_attention\","
-                                              " \"sliding_attention\"]}", request, &made[2]);
-    for (size_t i = 0; i < mixed->layer_count; i++) {
-        const bool is_windowed = i % 2 == 1 && types[i / 2] == 'S';
-        const struct profile_layer *layer = &mixed->layers[i], *twin = &(is_windowed ? windowed : full)->layers[i];
-        assert_string_equal(layer->name, twin->name);
-        assert_string_equal(layer->kind, twin->kind);
-        assert_int_equal(layer->forward_ns, twin->forward_ns);
-        assert_int_equal(layer->backward_ns, twin->backward_ns);
-        assert_int_equal(layer->saved_bytes, twin->saved_bytes);
-        assert_int_equal(layer->flops, twin->flops);
-    }
-    const double pairs = 4096.0 / 2 * 128 * (1 - 128.0 / 4096 / 2), all = 4096.0 / 2 * 2048;
-    assert_true(full->layers[3].flops - windowed->layers[3].flops == (uint64_t)(2 * (all - pairs) * 64 * 128));
-    assert_true(windowed->layers[3].forward_ns < full->layers[3].forward_ns);
-    assert_int_equal(made[0]->counts[PART_ATTENTION], 2);
-    assert_int_equal(made[0]->counts[PART_WINDOWED], 2);
-    assert_int_equal(made[2]->counts[PART_ATTENTION], 4);
-    uint64_t bytes = 0;
-    for (size_t i = 0; i < mixed->layer_count; i++)
-        bytes += mixed->layers[i].parameter_bytes;
-    assert_int_equal(bytes, 2 * transformer_parameters(&made[0]->model));
-    profile_free(mixed);
-    profile_free(full);
-    profile_free(windowed);
-    for (int i = 0; i < 3; i++)
-        free(made[i]);
-}
-
-// Of 4096 x 4 tokens' outputs by 32 experts, in bf16 with sums in fp32; beside them the router's and the ups'.
-static void biases_of_experts_take_their_passes(void **state)
-{
-    (void)state;
-    struct error error = { 0 };
-    struct rated_device device;
-    struct estimate plain, biased;
-    struct transformer model;
-    struct estimate_request request = estimate_usual();
-    request.graphs = true;
-    assert_good(rated_device_load("a100-80", &device, &error), error);
-    assert_good(transformer_read(OSS "null}", strlen(OSS "null}"), "config.json", &model, &error), error);
-    assert_good(estimate_model(&model, &device, &request, &biased, &error), error);
-    model.biased_experts = false;
-    assert_good(estimate_model(&model, &device, &request, &plain, &error), error);
-    const double all = 4096 * 4 * 2880, one = all / 32, tokens = 4096;
-    const double forward = 32 * (pass_ns(&device, 4 * one) + pass_ns(&device, 10 * one)) + pass_ns(&device, 8 * all)
-        + pass_ns(&device, 6 * all);
-    const double input = 32 * (pass_ns(&device, 6 * one) + pass_ns(&device, 8 * one) + pass_ns(&device, 4 * one))
-        + pass_ns(&device, 6 * all) + pass_ns(&device, 4 * all);
-    const double weight = 32 * (pass_ns(&device, 8 * one) + pass_ns(&device, 4 * one))
-        + pass_ns(&device, 2 * tokens * 32) + pass_ns(&device, 2 * 2 * all);
-    const double passes[] = { forward, input, weight };
-    for (int i = 0; i < ESTIMATE_PHASES; i++) {
-        const double more = phase_estimate_ns(&biased.parts[PART_EXPERTS].phases[i])
-            - phase_estimate_ns(&plain.parts[PART_EXPERTS].phases[i]);
-        assert_true(fabs(more - passes[i]) < 1);
-        assert_true(phase_estimate_ns(&biased.parts[PART_ATTENTION].phases[i])
-                    == phase_estimate_ns(&plain.parts[PART_ATTENTION].phases[i]));
-    }
-    assert_int_equal(biased.parts[PART_EXPERTS].parameters - plain.parts[PART_EXPERTS].parameters,
-                     32 * (2 * 2880 + 2880) + 32);
-}
-
-// Of 4096 tokens: a norm more of each layer, whose input waits; logits of 1000 words that tanh keeps between bounds.
-static void norms_and_caps_of_gemma_take_their_passes(void **state)
-{
-    (void)state;
-    static const char config[] =
-        "{\"model_type\": \"gemma2\", \"num_hidden_layers\": 4, \"hidden_size\": 2048, \"num_attention_heads\": 8,"
-        " \"num_key_value_heads\": 4, \"intermediate_size\": 8192, \"vocab_size\": 1000,"
-        " \"final_logit_softcapping\": 30.0}";
-    struct error error = { 0 };
-    struct rated_device device;
-    struct estimate plain, whole;
-    struct transformer model;
-    struct estimate_request request = estimate_usual();
-    request.graphs = true;
-    request.sequence = 4096;
-    assert_good(rated_device_load("a100-80", &device, &error), error);
-    assert_good(transformer_read(config, strlen(config), "config.json", &model, &error), error);
-    assert_good(estimate_model(&model, &device, &request, &whole, &error), error);
-    model.norms_twice = model.caps_logits = false;
-    assert_good(estimate_model(&model, &device, &request, &plain, &error), error);
-    const double bytes = 2.0 * 4096 * 2048, logits = 2.0 * 4096 * 1000;
-    const double norm[] = { pass_ns(&device, 2 * bytes), pass_ns(&device, 3 * bytes), 0 };
-    const double cap[] = { 3 * pass_ns(&device, 2 * logits),
-                           pass_ns(&device, 3 * logits) + 2 * pass_ns(&device, 2 * logits), 0 };
-    for (int part = PART_ATTENTION; part <= PART_HEAD; part++) {
-        const struct layer_estimate *one = &whole.parts[part], *other = &plain.parts[part];
-        const bool is_head = part == PART_HEAD;
-        for (int i = 0; i < ESTIMATE_PHASES && part != PART_EXPERTS; i++) {
-            const double more = phase_estimate_ns(&one->phases[i]) - phase_estimate_ns(&other->phases[i]);
-            assert_true(fabs(more - (is_head ? cap : norm)[i]) < 1);
-        }
-        if (part != PART_EXPERTS)
-            assert_int_equal(one->saved_bytes - other->saved_bytes, (uint64_t)(is_head ? logits : bytes));
-        assert_int_equal(one->parameters - other->parameters, is_head || part == PART_EXPERTS ? 0 : 2048);
-    }
-}
-
 static void what_cannot_be_is_refused(void **state)
 {
     (void)state;
@@ -532,9 +405,6 @@ int main(void)
         cmocka_unit_test(the_page_shows_what_is_written),
         cmocka_unit_test(the_profile_is_one_that_others_read),
         cmocka_unit_test(ranks_between_move_a_data_group_apart),
-        cmocka_unit_test(layers_are_those_of_models_of_one_kind),
-        cmocka_unit_test(biases_of_experts_take_their_passes),
-        cmocka_unit_test(norms_and_caps_of_gemma_take_their_passes),
         cmocka_unit_test(what_cannot_be_is_refused),
     };
     return cmocka_run_group_tests_name("estimate", tests, NULL, NULL);

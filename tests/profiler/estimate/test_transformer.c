@@ -7,11 +7,16 @@
 
 #define KNOWN                                                                                                  \
     "llama, mistral, qwen2, qwen3, gpt2, gpt_neox, mixtral, qwen2_moe, qwen3_moe, deepseek_v2, deepseek_v3,"   \
-    " gpt_oss, gemma, gemma2, gemma3_text"
+    " gpt_oss, gemma, gemma2, gemma3_text, olmo2, phi3, granite, glm4_moe, kimi_k2, llama4_text"
 
 #define GPT_OSS                                                                                                \
     "\"model_type\": \"gpt_oss\", \"hidden_size\": 2880, \"num_attention_heads\": 64, \"num_key_value_heads\": 8," \
     " \"head_dim\": 64, \"intermediate_size\": 2880, \"vocab_size\": 201088, \"num_experts_per_tok\": 4"
+
+#define LLAMA4                                                                                                 \
+    "\"model_type\": \"llama4_text\", \"hidden_size\": 5120, \"num_hidden_layers\": 48, \"num_attention_heads\": 40," \
+    " \"num_key_value_heads\": 8, \"head_dim\": 128, \"intermediate_size\": 8192, \"intermediate_size_mlp\": 16384,"   \
+    " \"vocab_size\": 202048, \"num_experts_per_tok\": 1"
 
 // The configurations as they are published, less what no estimate reads; counted by whoever published them.
 static const struct published {
@@ -86,6 +91,41 @@ static const struct published {
                     " \"num_attention_heads\": 4, \"num_key_value_heads\": 1, \"head_dim\": 256,"
                     " \"intermediate_size\": 6912, \"vocab_size\": 262144, \"sliding_window\": 512,"
                     " \"sliding_window_pattern\": 6}", 999885952 },
+    { "OLMo 2 7B", "{\"model_type\": \"olmo2\", \"num_hidden_layers\": 32, \"hidden_size\": 4096,"
+                   " \"num_attention_heads\": 32, \"num_key_value_heads\": 32, \"intermediate_size\": 11008,"
+                   " \"vocab_size\": 100352}", 7298617344 },
+    { "OLMo 2 13B", "{\"model_type\": \"olmo2\", \"num_hidden_layers\": 40, \"hidden_size\": 5120,"
+                    " \"num_attention_heads\": 40, \"intermediate_size\": 13824, \"vocab_size\": 100352}", 13716198400 },
+    { "Phi-3 mini", "{\"model_type\": \"phi3\", \"num_hidden_layers\": 32, \"hidden_size\": 3072,"
+                    " \"num_attention_heads\": 32, \"num_key_value_heads\": 32, \"intermediate_size\": 8192,"
+                    " \"vocab_size\": 32064, \"sliding_window\": 2047, \"resid_pdrop\": 0.0}", 3821079552 },
+    { "Phi-4", "{\"model_type\": \"phi3\", \"num_hidden_layers\": 40, \"hidden_size\": 5120,"
+               " \"num_attention_heads\": 40, \"num_key_value_heads\": 10, \"intermediate_size\": 17920,"
+               " \"vocab_size\": 100352, \"sliding_window\": null}", 14659507200 },
+    { "Granite 3.0 8B", "{\"model_type\": \"granite\", \"num_hidden_layers\": 40, \"hidden_size\": 4096,"
+                        " \"num_attention_heads\": 32, \"num_key_value_heads\": 8, \"intermediate_size\": 12800,"
+                        " \"vocab_size\": 49155, \"tie_word_embeddings\": true}", 8170848256 },
+    // Of those in the published file, 110,468,824,832, what predicts a token further is not here: a block, a product from
+    // two hidden sizes to one and two norms in front, its own norm, embedding and head.
+    { "GLM-4.5 Air", "{\"model_type\": \"glm4_moe\", \"num_hidden_layers\": 46, \"hidden_size\": 4096,"
+                     " \"num_attention_heads\": 96, \"num_key_value_heads\": 8, \"head_dim\": 128,"
+                     " \"intermediate_size\": 10944, \"vocab_size\": 151552, \"attention_bias\": true,"
+                     " \"n_routed_experts\": 128, \"n_shared_experts\": 1, \"num_experts_per_tok\": 8,"
+                     " \"moe_intermediate_size\": 1408, \"first_k_dense_replace\": 1, \"use_qk_norm\": false}",
+      UINT64_C(110468824832) - (2341492864 + 2 * 4096 * 4096 + 3 * 4096 + UINT64_C(2) * 151552 * 4096) },
+    { "Kimi K2", "{\"model_type\": \"kimi_k2\", \"num_hidden_layers\": 61, \"hidden_size\": 7168,"
+                 " \"num_attention_heads\": 64, \"num_key_value_heads\": 64, \"intermediate_size\": 18432,"
+                 " \"vocab_size\": 163840, \"q_lora_rank\": 1536, \"kv_lora_rank\": 512, \"qk_nope_head_dim\": 128,"
+                 " \"qk_rope_head_dim\": 64, \"v_head_dim\": 128, \"n_routed_experts\": 384, \"n_shared_experts\": 1,"
+                 " \"num_experts_per_tok\": 8, \"moe_intermediate_size\": 2048, \"first_k_dense_replace\": 1}",
+      1026408232448 },
+    // Of those in the published files, 108,641,793,536 and 401,583,781,376, 871,932,416 see images.
+    { "Llama 4 Scout", "{" LLAMA4 ", \"num_local_experts\": 16, \"interleave_moe_layer_step\": 1}",
+      108641793536 - 871932416 },
+    { "Llama 4 Maverick", "{" LLAMA4 ", \"num_local_experts\": 128, \"interleave_moe_layer_step\": 2,"
+                          " \"moe_layers\": [1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31, 33, 35, 37, 39,"
+                          " 41, 43, 45, 47]}",
+      401583781376 - 871932416 },
 };
 
 static bool read(const char *text, struct transformer *model, struct error *error)
@@ -131,6 +171,8 @@ static void sees(const char *family, const char *types, const char *more, uint64
         assert_int_equal(transformer_is_local(&model, i), layers[i] == 'S');
 }
 
+#define WIDE ", \"intermediate_size_mlp\": 128"
+
 static void layers_see_what_their_types_say(void **state)
 {
     (void)state;
@@ -145,6 +187,10 @@ static void layers_see_what_their_types_say(void **state)
     sees("gemma3_text", "", ", \"sliding_window_pattern\": 4", 0, 4096, "SSSFSSSF");
     sees("gemma3_text", "SFFFFFFF", ", \"sliding_window_pattern\": 4", 0, 4096, "SFFFFFFF");
     sees("mistral", "", ", \"sliding_window\": 64", 64, 0, "FFFFFFFF");
+    sees("llama4_text", "", WIDE, 0, 8192, "SSSFSSSF");
+    sees("llama4_text", "", WIDE ", \"no_rope_layers\": [], \"attention_chunk_size\": 64", 0, 64, "SSSFSSSF");
+    sees("llama4_text", "", WIDE ", \"no_rope_layer_interval\": 2", 0, 8192, "SFSFSFSF");
+    sees("llama4_text", "", WIDE ", \"no_rope_layers\": [1, 1, 0, 0, 1, 1, 1, 1]", 0, 8192, "SSFFSSSS");
 }
 
 #define SOME ", \"use_sliding_window\": true, \"sliding_window\": 64"
@@ -201,6 +247,23 @@ static const struct wrong {
     { "{\"model_type\": \"qwen3\", \"vocab_size\": 100, \"num_hidden_layers\": 1, \"hidden_size\": 64,"
       " \"num_attention_heads\": 4, \"intermediate_size\": 64, \"layer_types\": [\"sliding_attention\"]}",
       "config.json: layer_types: has sliding_attention, and there is no sliding_window" },
+    { "{" LLAMA4 ", \"num_local_experts\": 16, \"no_rope_layer_interval\": 0}",
+      "config.json: no_rope_layer_interval: is 0; it must be from 1 to 4096" },
+    { "{" LLAMA4 ", \"num_local_experts\": 16, \"interleave_moe_layer_step\": 0, \"moe_layers\": [1]}",
+      "config.json: interleave_moe_layer_step: is 0; it must be from 1 to 4096" },
+    { "{\"model_type\": \"gemma3_text\", \"vocab_size\": 100, \"num_hidden_layers\": 2, \"hidden_size\": 64,"
+      " \"num_attention_heads\": 4, \"intermediate_size\": 64, \"sliding_window_pattern\": 0}",
+      "config.json: sliding_window_pattern: is 0; it must be from 1 to 4096" },
+    { "{" LLAMA4 ", \"num_local_experts\": 16, \"no_rope_layers\": [1, 0]}",
+      "config.json: no_rope_layers: has 2 layers, and num_hidden_layers is 48" },
+    { "{" LLAMA4 ", \"num_local_experts\": 16, \"interleave_moe_layer_step\": 24, \"moe_layers\": [23, 46]}",
+      "config.json: moe_layers: is not each interleave_moe_layer_step-th layer, and no estimate is made for others" },
+    { "{" LLAMA4 ", \"num_local_experts\": 16, \"interleave_moe_layer_step\": 24, \"moe_layers\": [23]}",
+      "config.json: moe_layers: is not each interleave_moe_layer_step-th layer, and no estimate is made for others" },
+    { "{\"model_type\": \"llama4_text\", \"vocab_size\": 100, \"num_hidden_layers\": 1, \"hidden_size\": 64,"
+      " \"num_attention_heads\": 4, \"intermediate_size\": 64, \"layer_types\": [\"sliding_attention\"]}",
+      "config.json: layer_types[0]: \"sliding_attention\" is none of those that are estimated: full_attention,"
+      " chunked_attention" },
 };
 
 static void what_is_wrong_is_a_sentence_with_the_field(void **state)

@@ -1,0 +1,217 @@
+#include "profiler/estimate/layer_costs.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/test.h"
+
+static const char mixtral[] =
+    "{\"model_type\": \"mixtral\", \"num_hidden_layers\": 32, \"hidden_size\": 4096, \"num_attention_heads\": 32,"
+    " \"num_key_value_heads\": 8, \"intermediate_size\": 14336, \"vocab_size\": 32000, \"num_local_experts\": 8,"
+    " \"num_experts_per_tok\": 2, \"max_position_embeddings\": 4096}";
+
+// Of GPT-OSS, with the types of its layers open.
+#define OSS                                                                                                       \
+    "{\"model_type\": \"gpt_oss\", \"num_hidden_layers\": 4, \"hidden_size\": 2880, \"num_attention_heads\": 64,"     \
+    " \"num_key_value_heads\": 8, \"head_dim\": 64, \"intermediate_size\": 2880, \"vocab_size\": 201088,"              \
+    " \"num_local_experts\": 32, \"num_experts_per_tok\": 4, \"max_position_embeddings\": 4096, \"layer_types\": "
+
+static struct estimate *estimate(const char *config, struct estimate_request request)
+{
+    struct error error = { 0 };
+    struct transformer model;
+    struct rated_device device;
+    struct estimate *made = malloc(sizeof *made);
+    assert_non_null(made);
+    assert_good(transformer_read(config, strlen(config), "config.json", &model, &error), error);
+    assert_good(rated_device_load("a100-80", &device, &error), error);
+    assert_good(estimate_model(&model, &device, &request, made, &error), error);
+    return made;
+}
+
+// --- layers that see a window, or a chunk --------------------------------------
+
+static struct profile *profile_of(const char *config, struct estimate_request request, struct estimate **made)
+{
+    struct error error = { 0 };
+    *made = estimate(config, request);
+    struct profile *profile = estimate_profile(*made, &error);
+    assert_good(profile, error);
+    return profile;
+}
+
+// A layer of a model that has both kinds is that of a model that has its kind alone.
+static void layers_are_those_of_models_of_one_kind(void **state)
+{
+    (void)state;
+    static const char types[] = "FSSF";
+    struct estimate_request request = estimate_usual();
+    request.context = 2;
+    struct estimate *made[3];
+    struct profile *mixed = profile_of(OSS "[\"full_attention\", \"sliding_attention\", \"sliding_attention\","
+                                           " \"full_attention\"]}", request, &made[0]);
+    struct profile *full = profile_of(OSS "[\"full_attention\", \"full_attention\", \"full_attention\","
+                                          " \"full_attention\"]}", request, &made[1]);
+    struct profile *windowed = profile_of(OSS "[\"sliding_attention\", \"sliding_attention\", \"sliding_attention\","
+                                              " \"sliding_attention\"]}", request, &made[2]);
+    for (size_t i = 0; i < mixed->layer_count; i++) {
+        const bool is_windowed = i % 2 == 1 && types[i / 2] == 'S';
+        const struct profile_layer *layer = &mixed->layers[i], *twin = &(is_windowed ? windowed : full)->layers[i];
+        assert_string_equal(layer->name, twin->name);
+        assert_string_equal(layer->kind, twin->kind);
+        assert_int_equal(layer->forward_ns, twin->forward_ns);
+        assert_int_equal(layer->backward_ns, twin->backward_ns);
+        assert_int_equal(layer->saved_bytes, twin->saved_bytes);
+        assert_int_equal(layer->flops, twin->flops);
+    }
+    const double pairs = 4096.0 / 2 * 128 * (1 - 128.0 / 4096 / 2), all = 4096.0 / 2 * 2048;
+    assert_true(full->layers[3].flops - windowed->layers[3].flops == (uint64_t)(2 * (all - pairs) * 64 * 128));
+    assert_true(windowed->layers[3].forward_ns < full->layers[3].forward_ns);
+    assert_int_equal(made[0]->counts[PART_ATTENTION], 2);
+    assert_int_equal(made[0]->counts[PART_WINDOWED], 2);
+    assert_int_equal(made[2]->counts[PART_ATTENTION], 4);
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < mixed->layer_count; i++)
+        bytes += mixed->layers[i].parameter_bytes;
+    assert_int_equal(bytes, 2 * transformer_parameters(&made[0]->model));
+    profile_free(mixed);
+    profile_free(full);
+    profile_free(windowed);
+    for (int i = 0; i < 3; i++)
+        free(made[i]);
+}
+
+// Each token sees what came before in its chunk: added up one token after the other.
+static void chunks_are_seen_token_by_token(void **state)
+{
+    (void)state;
+    static const char llama4[] =
+        "{\"model_type\": \"llama4_text\", \"num_hidden_layers\": 4, \"hidden_size\": 512, \"num_attention_heads\": 4,"
+        " \"intermediate_size\": 512, \"intermediate_size_mlp\": 1024, \"vocab_size\": 1000, \"num_local_experts\": 2,"
+        " \"num_experts_per_tok\": 1, \"attention_chunk_size\": 1024}";
+    static const uint64_t sequences[] = { 512, 1024, 1536, 2048, 2560 };
+    for (size_t i = 0; i < sizeof sequences / sizeof sequences[0]; i++) {
+        struct estimate_request request = estimate_usual();
+        request.sequence = sequences[i];
+        struct estimate *made = estimate(llama4, request);
+        uint64_t pairs = 0, all = 0;
+        for (uint64_t token = 0; token < request.sequence; token++) {
+            pairs += 2 * (token % 1024) + 1;  // of the diagonal half, as of all
+            all += 2 * token + 1;
+        }
+        const uint64_t products = made->parts[PART_ATTENTION].flops - 2 * 512 * all;
+        assert_int_equal(made->parts[PART_WINDOWED].flops, products + 2 * 512 * pairs);
+        assert_int_equal(made->counts[PART_WINDOWED], 3);
+        free(made);
+    }
+}
+
+// --- what families have besides --------------------------------------------------
+
+// Of 4096 x 4 tokens' outputs by 32 experts, in bf16 with sums in fp32; beside them the router's and the ups'.
+static void biases_of_experts_take_their_passes(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    struct rated_device device;
+    struct estimate plain, biased;
+    struct transformer model;
+    struct estimate_request request = estimate_usual();
+    request.graphs = true;
+    assert_good(rated_device_load("a100-80", &device, &error), error);
+    assert_good(transformer_read(OSS "null}", strlen(OSS "null}"), "config.json", &model, &error), error);
+    assert_good(estimate_model(&model, &device, &request, &biased, &error), error);
+    model.biased_experts = false;
+    assert_good(estimate_model(&model, &device, &request, &plain, &error), error);
+    const double all = 4096 * 4 * 2880, one = all / 32, tokens = 4096;
+    const double forward = 32 * (pass_ns(&device, 4 * one) + pass_ns(&device, 10 * one)) + pass_ns(&device, 8 * all)
+        + pass_ns(&device, 6 * all);
+    const double input = 32 * (pass_ns(&device, 6 * one) + pass_ns(&device, 8 * one) + pass_ns(&device, 4 * one))
+        + pass_ns(&device, 6 * all) + pass_ns(&device, 4 * all);
+    const double weight = 32 * (pass_ns(&device, 8 * one) + pass_ns(&device, 4 * one))
+        + pass_ns(&device, 2 * tokens * 32) + pass_ns(&device, 2 * 2 * all);
+    const double passes[] = { forward, input, weight };
+    for (int i = 0; i < ESTIMATE_PHASES; i++) {
+        const double more = phase_estimate_ns(&biased.parts[PART_EXPERTS].phases[i])
+            - phase_estimate_ns(&plain.parts[PART_EXPERTS].phases[i]);
+        assert_true(fabs(more - passes[i]) < 1);
+        assert_true(phase_estimate_ns(&biased.parts[PART_ATTENTION].phases[i])
+                    == phase_estimate_ns(&plain.parts[PART_ATTENTION].phases[i]));
+    }
+    assert_int_equal(biased.parts[PART_EXPERTS].parameters - plain.parts[PART_EXPERTS].parameters,
+                     32 * (2 * 2880 + 2880) + 32);
+}
+
+// Of 4096 tokens: a norm more of each layer, whose input waits; logits of 1000 words that tanh keeps between bounds.
+static void norms_and_caps_of_gemma_take_their_passes(void **state)
+{
+    (void)state;
+    static const char config[] =
+        "{\"model_type\": \"gemma2\", \"num_hidden_layers\": 4, \"hidden_size\": 2048, \"num_attention_heads\": 8,"
+        " \"num_key_value_heads\": 4, \"intermediate_size\": 8192, \"vocab_size\": 1000,"
+        " \"final_logit_softcapping\": 30.0}";
+    struct error error = { 0 };
+    struct rated_device device;
+    struct estimate plain, whole;
+    struct transformer model;
+    struct estimate_request request = estimate_usual();
+    request.graphs = true;
+    request.sequence = 4096;
+    assert_good(rated_device_load("a100-80", &device, &error), error);
+    assert_good(transformer_read(config, strlen(config), "config.json", &model, &error), error);
+    assert_good(estimate_model(&model, &device, &request, &whole, &error), error);
+    model.norms_twice = model.caps_logits = false;
+    assert_good(estimate_model(&model, &device, &request, &plain, &error), error);
+    const double bytes = 2.0 * 4096 * 2048, logits = 2.0 * 4096 * 1000;
+    const double norm[] = { pass_ns(&device, 2 * bytes), pass_ns(&device, 3 * bytes), 0 };
+    const double cap[] = { 3 * pass_ns(&device, 2 * logits),
+                           pass_ns(&device, 3 * logits) + 2 * pass_ns(&device, 2 * logits), 0 };
+    for (int part = PART_ATTENTION; part <= PART_HEAD; part++) {
+        const struct layer_estimate *one = &whole.parts[part], *other = &plain.parts[part];
+        const bool is_head = part == PART_HEAD;
+        for (int i = 0; i < ESTIMATE_PHASES && part != PART_EXPERTS; i++) {
+            const double more = phase_estimate_ns(&one->phases[i]) - phase_estimate_ns(&other->phases[i]);
+            assert_true(fabs(more - (is_head ? cap : norm)[i]) < 1);
+        }
+        if (part != PART_EXPERTS)
+            assert_int_equal(one->saved_bytes - other->saved_bytes, (uint64_t)(is_head ? logits : bytes));
+        assert_int_equal(one->parameters - other->parameters, is_head || part == PART_EXPERTS ? 0 : 2048);
+    }
+}
+
+// But for `alike`, which are on all of them.
+static void is_shared(const char *config, uint64_t tensor, uint64_t alike)
+{
+    struct estimate_request request = estimate_usual();
+    request.tensor = tensor;
+    struct estimate *made = estimate(config, request);
+    const uint64_t whole = transformer_attention_parameters(&made->model) - alike;
+    assert_int_equal((made->parts[PART_ATTENTION].parameters - alike) * tensor, whole);
+    free(made);
+}
+
+static void attention_is_shared_but_for_norms_and_output_biases(void **state)
+{
+    (void)state;
+    static const char olmo2[] =
+        "{\"model_type\": \"olmo2\", \"num_hidden_layers\": 4, \"hidden_size\": 512, \"num_attention_heads\": 8,"
+        " \"num_key_value_heads\": 8, \"intermediate_size\": 1024, \"vocab_size\": 1000, \"max_position_embeddings\": 4096}";
+    for (uint64_t tensor = 1; tensor <= 8; tensor *= 2) {
+        is_shared(mixtral, tensor, 4096);
+        is_shared(OSS "null}", tensor, 2 * 2880);
+        is_shared(olmo2, tensor, 512);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(layers_are_those_of_models_of_one_kind),
+        cmocka_unit_test(chunks_are_seen_token_by_token),
+        cmocka_unit_test(biases_of_experts_take_their_passes),
+        cmocka_unit_test(norms_and_caps_of_gemma_take_their_passes),
+        cmocka_unit_test(attention_is_shared_but_for_norms_and_output_biases),
+    };
+    return cmocka_run_group_tests_name("layer_costs", tests, NULL, NULL);
+}
