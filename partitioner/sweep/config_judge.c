@@ -47,18 +47,16 @@ double config_energy(const struct config_sweep *sweep, uint64_t iteration_ns)
 
 // --- the judgement --------------------------------------------------------------
 
-// What most of the difference to the best is.
+// What most of the difference to the best is: layers, waiting with running again, or what lies between iterations.
 static void explain(const struct config_sweep *sweep, struct config_row *row)
 {
     const struct config_row *best = sweep->best;
     const double whole = (double)best->iteration_ns, behind = (double)row->iteration_ns - whole;
     const double work = row->work_ns - best->work_ns, between = (double)row->between_ns - (double)best->between_ns;
     const double waiting = behind - work - between;
-    const char *what = work >= waiting && work >= between ? "layers take longer"
-                       : waiting >= between               ? "more waiting or running again"
-                                                          : "more between iterations";
+    const char *what = work >= waiting && work >= between ? "layers" : waiting >= between ? "waiting" : "between";
     const double most = work >= waiting && work >= between ? work : waiting >= between ? waiting : between;
-    snprintf(row->reason, sizeof row->reason, "%s (%.1f %% of the best's time)", what, 100 * most / whole);
+    snprintf(row->reason, sizeof row->reason, "%s +%.1f %%", what, 100 * most / whole);
 }
 
 // No planned row is at least as good in time and bytes, and better in one.

@@ -66,7 +66,7 @@ static void print_row(const struct config_sweep *sweep, const struct config_row 
 {
     char time[NUMBER_SIZE], peak[NUMBER_SIZE], between[NUMBER_SIZE];
     const uint64_t ns = row->outcome == CONFIG_PLANNED ? row->iteration_ns : row->lower_bound_ns;
-    text_add(text, "%c %3u %3u %3u %4u %5u  %s  %-9s %3u %5u  %-12s %2u %c%9s %5.1f %8.0f ",
+    text_add(text, "%c %2u %3u %3u %3u %4u %s %-9s %2u %4u %-11s %2u %c%7s %5.1f %6.0f",
              row->is_best       ? '*'
              : row->is_on_front ? '+'
                                 : ' ',
@@ -75,12 +75,11 @@ static void print_row(const struct config_sweep *sweep, const struct config_row 
              has_bound(row) ? '>' : ' ', time_format(ns, time), 100 * config_utilization(sweep, ns),
              config_tokens_per_second(sweep, ns));
     if (row->outcome == CONFIG_PLANNED)
-        text_add(text, "%6.1f %9s %9s  ", 100 * row->bubble, time_format(row->between_ns, between),
+        text_add(text, " %5.1f %7s %8s ", 100 * row->bubble, time_format(row->between_ns, between),
                  bytes_format(row->peak_bytes, peak));
     else
-        text_add(text, "%6s %9s %9s  ", "", time_format(row->between_ns, between), "");
+        text_add(text, " %5s %7s %8s ", "", time_format(row->between_ns, between), "");
     print_cost(sweep, ns, text);
-    text_add(text, "%s", has_bound(row) ? "no plan takes less" : "");
     shown_add(text, "%s", row->reason);
     text_add(text, "\n");
 }
@@ -89,8 +88,8 @@ static void print_rows(const struct config_sweep *sweep, struct text *text)
 {
     const struct config_row *shown[MOST_SHOWN];
     size_t count = 0;
-    text_add(text, "\n    t   c   e    p     d  order  shared      b     m  schedule      v  iteration   MFU   tok/s/d"
-                   "   idle   between      peak  %s%swhy not\n",
+    text_add(text, "\n   t   c   e   p    d order shared     b    m schedule     v  iterat.   MFU  tok/s  idle between     peak"
+                   " %s%swhy not\n",
              sweep->request.price > 0 ? "price/10^9 " : "", sweep->request.watts > 0 ? "kWh/10^9t  " : "");
     for (const struct config_row *row; count < MOST_SHOWN && (row = next_best(sweep, shown, count)); count++) {
         print_row(sweep, row, text);
@@ -98,9 +97,11 @@ static void print_rows(const struct config_sweep *sweep, struct text *text)
     }
     text_add(text,
              "\n* best, + on the front of time against bytes; of each way to share out (tensor t, context c, expert e,"
-             " pipeline p, data d,\nthe order of these two in which devices stand, and what data parallel ones hold once)"
-             " the best that was planned or, behind >,\nthe least bound: what is planned has to be able to be quicker than what"
-             " was found before. Micro-batches of b sequences, m of\nthem; v stages on each rank.\n");
+             " pipeline p, data\nd, the order of these two in which devices stand, and what data parallel ones hold once)"
+             " the best that was planned or,\nbehind >, the least bound: what is planned has to be able to be quicker than"
+             " what was found before. Micro-batches of b\nsequences, m of them; v stages on each rank; tokens are each"
+             " device's. Why not: most of what it takes more, of the best's\ntime: layers, waiting (and running again), or"
+             " between iterations.\n");
 }
 
 static void print_counts(const struct config_sweep *sweep, struct text *text)
