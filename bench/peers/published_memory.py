@@ -89,7 +89,8 @@ def kept_bytes(row, layer):
         return kept_by_operation(row) / 2  # of a block's two layers
     if kind not in layers_again(row):
         return layer['saved_bytes'] + layer['output_bytes']
-    return 0 if row['recompute'] == 'full' and kind not in ('attention', 'windowed') else layer['output_bytes']  # or a block's input
+    is_in_block = kind not in ('attention', 'windowed')  # whose input is not the block's
+    return 0 if row['recompute'] == 'full' and is_in_block else layer['output_bytes']
 
 
 def said_in(row):

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/test.h"
+#include "tests/profiler/estimate/estimating.h"
 
 static const char mixtral[] =
     "{\"model_type\": \"mixtral\", \"num_hidden_layers\": 4, \"hidden_size\": 4096, \"num_attention_heads\": 32,"
@@ -13,15 +13,7 @@ static const char mixtral[] =
 
 static struct estimate *estimate(const char *config, struct estimate_request request)
 {
-    struct error error = { 0 };
-    struct transformer model;
-    struct rated_device device;
-    struct estimate *made = malloc(sizeof *made);
-    assert_non_null(made);
-    assert_good(transformer_read(config, strlen(config), "config.json", &model, &error), error);
-    assert_good(rated_device_load("h100-sxm", &device, &error), error);
-    assert_good(estimate_model(&model, &device, &request, made, &error), error);
-    return made;
+    return estimate_on("h100-sxm", config, request);
 }
 
 static struct profile *profile_of(const struct estimate *made, const char *variants)
