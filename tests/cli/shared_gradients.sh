@@ -57,13 +57,13 @@ for shard in gradients weights; do
         echo "$schedule: $(verify)"
         echo "$schedule, processes: $(together 4 weir verify plan.json --device cpu:queued), $(tail -n 1 rank0.txt)"
     done
-    memory=140KiB plan plan.json fp32 4 1f1b --replicas 3,1 --optimizer sgd --shard $shard
+    memory=128KiB plan plan.json fp32 4 1f1b --replicas 3,1 --optimizer sgd --shard $shard
     echo "$(grep -c 'runs\? again before' said.txt) with recomputation: $(verify)"
     plan plan.json fp32 5 1f1b --replicas 2,3 --optimizer adamw --shard $shard --window 2
     echo "a layer ahead: $(verify --device cpu:queued --clip 0.5)"
     echo "a layer ahead, one thing at a time: $(verify)"
     echo "a layer ahead, processes: $(together 5 weir verify plan.json --device cpu:queued), $(tail -n 1 rank0.txt)"
-    memory=140KiB plan plan.json fp32 4 1f1b --replicas 3,1 --optimizer sgd --shard $shard --window 2
+    memory=128KiB plan plan.json fp32 4 1f1b --replicas 3,1 --optimizer sgd --shard $shard --window 2
     echo "$(grep -c 'runs\? again before' said.txt) with recomputation, a layer ahead: $(verify --device cpu:queued)"
     plan plan.json fp32 3 1f1b --replicas 2,1 --optimizer adamw --shard $shard --host optimizer,activations
     echo "with the host: $(verify)"
