@@ -6,26 +6,28 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/listener.h"
 #include "common/number.h"
-#include "common/pause.h"
 
 // How long a process that ends waits for the others to end, too, before it leaves MPI as it is: one that has done its
 // work, and one that has failed, which the others have heard of by other means.
 enum { GOOD_END_SECONDS = 300, BAD_END_SECONDS = 1 };
+enum { ROUNDS = 3 };  // at each look: MPI reads in one what it tells of in another
 static const uint64_t second_ns = 1000000000;
 
 struct courier_world courier_world = { .all = MPI_COMM_NULL };
 
 static struct {
     pthread_mutex_t lock;  // guards what follows
-    pthread_cond_t changed;
-    struct errand *given;  // in their order
+    pthread_cond_t stopped;
+    struct listener *listener;  // called when something changes
+    struct errand *given;       // in their order
     bool has_thread;
     bool is_up, is_foreign;         // MPI; the program has started it, and ends it
     pid_t process;                  // that has it: not what that one has forked
     bool is_stopping, has_stopped;  // courier_stop()
     struct error error;             // of starting MPI
-} courier = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
+} courier = { .lock = PTHREAD_MUTEX_INITIALIZER, .stopped = PTHREAD_COND_INITIALIZER };
 
 bool mpi_error(int code, const char *what, struct error *error)
 {
@@ -112,34 +114,35 @@ static bool go_round(void)
     return moved;
 }
 
-// Until there is something to do: an errand, or the next look at those that there are. A new one ends the pause.
-static void pause_for(uint64_t idle_ns)
+// Under the lock, which it gives up meanwhile. Until there is something to do: an errand, or the next look at those
+// that there are.
+static void pause_after(bool moved)
 {
-    if (!courier.given) {
-        pthread_cond_wait(&courier.changed, &courier.lock);
-        return;
-    }
-    const struct timespec until = time_of(clock_now_ns() + pause_ns(idle_ns));
-    pthread_cond_clockwait(&courier.changed, &courier.lock, CLOCK_MONOTONIC, &until);
+    const bool is_idle = !courier.given;
+    pthread_mutex_unlock(&courier.lock);
+    if (is_idle)
+        listener_sleep(courier.listener, moved);
+    else
+        listener_pause(courier.listener, moved);
+    pthread_mutex_lock(&courier.lock);
 }
 
 static void go_on(void)
 {
     static const struct error stopped = { .text = "a communicator was aborted", .kind = ERROR_MACHINE };
-    uint64_t moved_ns = clock_now_ns();
     pthread_mutex_lock(&courier.lock);
     courier.is_up = true;
     while (!courier.is_stopping) {
-        const struct errand *first = courier.given;
-        if (go_round() || !first)
-            moved_ns = clock_now_ns();
+        bool moved = false;
+        for (int i = 0; i < ROUNDS && !courier.is_stopping; i++)
+            moved |= go_round();
         if (!courier.is_stopping)
-            pause_for(clock_now_ns() - moved_ns);
+            pause_after(moved);
     }
     courier.error = stopped;
     end_all(&stopped);
     courier.has_stopped = true;
-    pthread_cond_broadcast(&courier.changed);
+    pthread_cond_broadcast(&courier.stopped);
     pthread_mutex_unlock(&courier.lock);
 }
 
@@ -211,6 +214,8 @@ static bool start_thread(struct error *error)
     pthread_t thread;
     if (courier.has_thread)
         return true;
+    if (!courier.listener && !(courier.listener = listener_create(error)))
+        return false;
     if (pthread_create(&thread, NULL, be_courier, NULL) != 0)
         return error_set_kind(error, ERROR_MACHINE, "no thread could be started for MPI");
     pthread_detach(thread);
@@ -234,7 +239,7 @@ bool courier_give(struct errand *errand, struct error *error)
         *end = errand;
         errand->next = NULL;
         pthread_cond_init(&errand->ended, NULL);
-        pthread_cond_broadcast(&courier.changed);
+        listener_call(courier.listener);
     }
     pthread_mutex_unlock(&courier.lock);
     return good;
@@ -268,9 +273,10 @@ bool courier_stop(uint64_t limit_ns)
     int trouble = 0;
     pthread_mutex_lock(&courier.lock);
     courier.is_stopping = true;
-    pthread_cond_broadcast(&courier.changed);
+    if (courier.listener)
+        listener_call(courier.listener);
     while (courier.is_up && !courier.has_stopped && trouble == 0)
-        trouble = pthread_cond_clockwait(&courier.changed, &courier.lock, CLOCK_MONOTONIC, &until);
+        trouble = pthread_cond_clockwait(&courier.stopped, &courier.lock, CLOCK_MONOTONIC, &until);
     const bool has_stopped = !courier.is_up || courier.has_stopped;
     pthread_mutex_unlock(&courier.lock);
     return has_stopped;

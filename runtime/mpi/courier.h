@@ -5,9 +5,9 @@
 //
 // MPI has calls that wait for all processes, without a deadline and without a way to give up; who waits for an errand
 // has a deadline, or an abort, and leaves the courier behind where it does not come back. And MPI moves nothing while
-// nobody calls it: the courier does so again and again as long as there are errands, also while a stage computes. It
-// looks often while something moves and pauses longer the longer nothing does, so that waiting takes a small part of a
-// core; without errands it sleeps.
+// nobody calls it: the courier does so again and again as long as there are errands, also while a stage computes. How
+// long it pauses between two looks is said in common/listener.h: waiting takes a small part of a core. Without errands
+// it sleeps.
 //
 // There is one, as there is one MPI in a process, and it stays until the process ends: MPI can be started only once.
 #ifndef RUNTIME_MPI_COURIER_H
