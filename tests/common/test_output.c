@@ -338,6 +338,7 @@ static void a_signal_ends_the_program_once_nothing_is_left_beside_it(void **stat
         const pid_t child = fork();
         if (child == 0) {
             struct error error = { 0 };
+            signal(stop->signal, SIG_DFL);  // under nohup it is ignored
             played.lacks_nameless = named;
             played.step = stop->step;
             played.signal = stop->signal;
