@@ -8,8 +8,8 @@
 //
 // Which connections those are nobody says, and what comes by shared memory or InfiniBand wakes nobody. So it is learnt:
 // as long as some connection had announced whatever moved, a pause lasts until one has bytes to read, or room for bytes
-// that had to wait; and a few milliseconds at most. After something that had not been announced it lasts
-// as pause.h says, until enough was announced again.
+// that had to wait; and a few milliseconds at most. After something that had not been announced it lasts as pause.h says,
+// until enough was announced again.
 #ifndef COMMON_LISTENER_H
 #define COMMON_LISTENER_H
 

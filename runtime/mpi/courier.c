@@ -10,8 +10,9 @@
 #include "common/number.h"
 
 // How long a process that ends waits for the others to end, too, before it leaves MPI as it is: one that has done its
-// work, and one that has failed, which the others have heard of by other means.
-enum { GOOD_END_SECONDS = 300, BAD_END_SECONDS = 1 };
+// work, and one that has failed, which the others have heard of by other means. Then MPI has as long to end itself: over
+// TCP, MPICH's now and then does not (docs/machines.md).
+enum { GOOD_END_SECONDS = 300, BAD_END_SECONDS = 1, FINALIZE_SECONDS = 10 };
 enum { ROUNDS = 3 };  // at each look: MPI reads in one what it tells of in another
 static const uint64_t second_ns = 1000000000;
 
@@ -169,41 +170,54 @@ struct parting {
     MPI_Request request;
 };
 
+// Without a pause, MPI_Finalize would wait for who has not come so far.
 static enum errand_state go_parting(struct errand *errand)
 {
     struct parting *parting = (struct parting *)errand;
-    int is_done = 0;
-    if (parting->request == MPI_REQUEST_NULL && MPI_Ibarrier(courier_world.all, &parting->request) != MPI_SUCCESS)
+    int is_done = 0, code = MPI_SUCCESS;
+    if (parting->request == MPI_REQUEST_NULL)
+        code = MPI_Ibarrier(courier_world.all, &parting->request);
+    if (code == MPI_SUCCESS)
+        code = MPI_Test(&parting->request, &is_done, MPI_STATUS_IGNORE);
+    if (!mpi_error(code, "MPI_Ibarrier", &errand->error))
         return ERRAND_OVER;
-    if (MPI_Test(&parting->request, &is_done, MPI_STATUS_IGNORE) != MPI_SUCCESS)
-        return ERRAND_OVER;
-    if (!is_done)
-        return ERRAND_WAITS;
-    MPI_Finalize();  // which would wait for the others without a pause
+    return is_done ? ERRAND_OVER : ERRAND_WAITS;
+}
+
+static enum errand_state go_finalizing(struct errand *errand)
+{
+    (void)errand;
+    MPI_Finalize();
     return ERRAND_OVER;
+}
+
+// Whether it came to a good end by then.
+static bool part(enum errand_state (*go)(struct errand *errand), uint64_t seconds)
+{
+    const char *call;
+    struct error ignored = { 0 };
+    struct parting *parting = calloc(1, sizeof *parting);
+    if (!parting)
+        return false;
+    parting->errand.go = go;
+    parting->request = MPI_REQUEST_NULL;
+    const bool is_given = courier_give(&parting->errand, &ignored);
+    if (is_given && !courier_await(&parting->errand, clock_now_ns() + seconds * second_ns, &call))
+        return false;  // it is the courier's
+    const bool is_good = is_given && parting->errand.error.kind == ERROR_NONE;
+    free(parting);
+    return is_good;
 }
 
 // A launcher takes a process that ends without MPI_Finalize for one that has crashed.
 static void part_from_others(int status, void *argument)
 {
     (void)argument;
-    const char *call;
-    struct error ignored = { 0 };
-    struct parting *parting = calloc(1, sizeof *parting);
     pthread_mutex_lock(&courier.lock);
     const bool is_ours = courier.is_up && !courier.is_foreign && courier.process == getpid();
     pthread_mutex_unlock(&courier.lock);
-    if (!parting)
-        return;
-    parting->errand.go = go_parting;
-    parting->request = MPI_REQUEST_NULL;
-    if (!is_ours || !courier_give(&parting->errand, &ignored)) {
-        free(parting);
-        return;
-    }
-    const uint64_t limit_ns = (status == 0 ? GOOD_END_SECONDS : BAD_END_SECONDS) * second_ns;
-    if (courier_await(&parting->errand, clock_now_ns() + limit_ns, &call))
-        free(parting);
+    if (is_ours && part(go_parting, status == 0 ? GOOD_END_SECONDS : BAD_END_SECONDS))
+        part(go_finalizing, FINALIZE_SECONDS);
 }
 
 // --- for others -----------------------------------------------------------------------------------
