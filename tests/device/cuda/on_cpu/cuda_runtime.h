@@ -160,12 +160,15 @@ struct cudaLaunchConfig_t {
     cudaStream_t stream;
 };
 
+// The arguments are copied, as CUDA copies them: a launch may run long after its caller has returned.
 template <class... Parameters>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(Parameters...), Parameters... arguments)
 {
-    auto call = [&] { kernel(arguments...); };
-    return gpu_launch(config->gridDim.x, config->blockDim.x, config->dynamicSmemBytes, (const void *)kernel,
-                      [](void *of) { (*(decltype(call) *)of)(); }, &call);
+    const auto call = [=] { kernel(arguments...); };
+    static_assert(__is_trivially_copyable(decltype(call)), "a kernel's arguments are copied byte by byte");
+    const gpu_grid grid = { config->gridDim.x, config->blockDim.x, config->dynamicSmemBytes, (const void *)kernel,
+                            [](const void *of) { (*(decltype(call) *)of)(); } };
+    return (cudaError_t)gpu_launch(&grid, &call, sizeof call, config->stream);
 }
 
 struct cudaFuncAttributes {
@@ -175,7 +178,7 @@ struct cudaFuncAttributes {
 template <class Kernel>
 static inline cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *, Kernel *kernel)
 {
-    return gpu_load((const void *)kernel);
+    return (cudaError_t)gpu_load((const void *)kernel);
 }
 
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
@@ -183,7 +186,7 @@ enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
 template <class Kernel>
 static inline cudaError_t cudaFuncSetAttribute(Kernel *kernel, cudaFuncAttribute, int bytes)
 {
-    return gpu_allow_shared((const void *)kernel, (size_t)bytes);
+    return (cudaError_t)gpu_allow_shared((const void *)kernel, (size_t)bytes);
 }
 
 #endif

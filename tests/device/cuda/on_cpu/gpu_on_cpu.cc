@@ -3,6 +3,7 @@
 
 #include "gpu_on_cpu.h"
 
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,8 +61,8 @@ static struct gpu {
     struct place host;
     const void *host_stack;  // what the sanitizer knows the host's stack by
     size_t host_stack_bytes;
-    void (*call)(void *argument);
-    void *argument;
+    void (*call)(const void *arguments);
+    const void *arguments;
 
     unsigned threads, at_barrier, ended;
     unsigned at_exchange[MOST_THREADS / 32];
@@ -144,7 +145,7 @@ static void fiber_main(void)
 {
     arrived(NULL, &gpu.host_stack, &gpu.host_stack_bytes);
     for (;;) {
-        gpu.call(gpu.argument);
+        gpu.call(gpu.arguments);
         gpu.running->state = ENDED;
         gpu.ended++;
         to_host();
@@ -309,55 +310,69 @@ static struct kernel *find_loaded(const void *function)
     return NULL;
 }
 
-extern "C" cudaError_t gpu_load(const void *kernel)
+// Hosts of several threads load.
+static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
+
+extern "C" enum gpu_status gpu_load(const void *kernel)
 {
-    if (find_loaded(kernel))
-        return cudaSuccess;
-    if (gpu.loaded_count == MOST_KERNELS)
-        abort();
-    gpu.loaded[gpu.loaded_count++] = { kernel, 48 << 10 };
-    return cudaSuccess;
+    pthread_mutex_lock(&loading);
+    if (!find_loaded(kernel)) {
+        if (gpu.loaded_count == MOST_KERNELS)
+            abort();
+        gpu.loaded[gpu.loaded_count++] = { kernel, 48 << 10 };
+    }
+    pthread_mutex_unlock(&loading);
+    return GPU_GOOD;
 }
 
-extern "C" cudaError_t gpu_allow_shared(const void *kernel, size_t bytes)
+extern "C" enum gpu_status gpu_allow_shared(const void *kernel, size_t bytes)
 {
+    pthread_mutex_lock(&loading);
     struct kernel *loaded = find_loaded(kernel);
-    if (!loaded || bytes > 99 << 10)
-        return cudaErrorInvalidValue;
-    loaded->shared_bytes = bytes;
-    return cudaSuccess;
+    const bool good = loaded && bytes <= 99 << 10;
+    if (good)
+        loaded->shared_bytes = bytes;
+    pthread_mutex_unlock(&loading);
+    return good ? GPU_GOOD : GPU_BAD_VALUE;
 }
 
-extern "C" cudaError_t gpu_launch(unsigned blocks, unsigned threads, size_t shared_bytes, const void *kernel,
-                                  void (*call)(void *argument), void *argument)
+extern "C" enum gpu_status gpu_check(const struct gpu_grid *grid)
 {
-    const struct kernel *loaded = find_loaded(kernel);
+    pthread_mutex_lock(&loading);
+    const struct kernel *loaded = find_loaded(grid->kernel);
+    const size_t shared_bytes = loaded ? loaded->shared_bytes : 0;
+    pthread_mutex_unlock(&loading);
     if (!loaded) {
         gpu_fail("a kernel is launched that cuda_load_kernels() does not load");
-        return cudaErrorInvalidValue;
+        return GPU_BAD_VALUE;
     }
-    if (blocks == 0 || blocks > INT32_MAX || threads == 0 || threads > MOST_THREADS || threads % 32 != 0
-        || shared_bytes > loaded->shared_bytes) {
+    if (grid->blocks == 0 || grid->blocks > INT32_MAX || grid->threads == 0 || grid->threads > MOST_THREADS
+        || grid->threads % 32 != 0 || grid->shared_bytes > shared_bytes) {
         gpu_fail("a launch of a shape that no GPU takes");
-        return cudaErrorInvalidConfiguration;
+        return GPU_BAD_SHAPE;
     }
-    unsigned *order = (unsigned *)malloc(blocks * sizeof *order);
-    gpu.dynamic_shared = malloc(shared_bytes);
-    gpu.call = call;
-    gpu.argument = argument;
-    gpu.threads = threads;
-    gridDim = dim3(blocks);
-    blockDim = dim3(threads);
+    return GPU_GOOD;
+}
+
+extern "C" enum gpu_status gpu_run(const struct gpu_grid *grid, const void *arguments)
+{
+    unsigned *order = (unsigned *)malloc(grid->blocks * sizeof *order);
+    gpu.dynamic_shared = malloc(grid->shared_bytes);
+    gpu.call = grid->call;
+    gpu.arguments = arguments;
+    gpu.threads = grid->threads;
+    gridDim = dim3(grid->blocks);
+    blockDim = dim3(grid->threads);
     threadIdx = dim3(0, 0, 0);
-    put_in_order(order, blocks);
-    for (unsigned i = 0; i < threads; i++)
+    put_in_order(order, grid->blocks);
+    for (unsigned i = 0; i < grid->threads; i++)
         if (gpu.fibers[i].state != ENDED || !gpu.fibers[i].stack)  // new, or stuck in a kernel of before
             start_fiber(&gpu.fibers[i]);
-    for (unsigned i = 0; i < blocks && !gpu.trouble[0]; i++) {
+    for (unsigned i = 0; i < grid->blocks && !gpu.trouble[0]; i++) {
         blockIdx = dim3(order[i], 0, 0);
-        run_block(shared_bytes);
+        run_block(grid->shared_bytes);
     }
     free(gpu.dynamic_shared);
     free(order);
-    return gpu.trouble[0] ? cudaErrorLaunchFailure : cudaSuccess;
+    return gpu.trouble[0] ? GPU_BROKE : GPU_GOOD;
 }

@@ -1,12 +1,11 @@
 // What plays the GPU (cuda_runtime.h beside this): blocks, fibers and their orders.
-// State is global, as a GPU's is.
+// State is global, as a GPU's is. Nothing here is CUDA's, so that it stands beside
+// CUDA's own headers as well as beside those that are played.
 #ifndef TESTS_GPU_ON_CPU_H
 #define TESTS_GPU_ON_CPU_H
 
 #include <stddef.h>
 #include <stdint.h>
-
-#include "cuda_runtime_api.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -26,13 +25,28 @@ void gpu_close(void);
 
 // --- for cuda_runtime.h ---------------------------------------------------------------
 
+// With the numbers of CUDA's own errors.
+enum gpu_status { GPU_GOOD = 0, GPU_BAD_VALUE = 1, GPU_BAD_SHAPE = 9, GPU_BROKE = 719 };
+
 // What is launched must have been loaded before.
-cudaError_t gpu_load(const void *kernel);
-// Runs `call(argument)` for every thread of every block.
-cudaError_t gpu_launch(unsigned blocks, unsigned threads, size_t shared_bytes, const void *kernel,
-                       void (*call)(void *argument), void *argument);
+enum gpu_status gpu_load(const void *kernel);
 // Beyond the 48 KiB that every kernel may have; 99 KiB is what the smallest GPUs we build for have.
-cudaError_t gpu_allow_shared(const void *kernel, size_t bytes);
+enum gpu_status gpu_allow_shared(const void *kernel, size_t bytes);
+
+struct gpu_grid {
+    unsigned blocks, threads;
+    size_t shared_bytes;
+    const void *kernel;
+    void (*call)(const void *arguments);  // one thread of it
+};
+
+// What a launch comes to: at once (launch_at_once.cc), or when a stream's turn has come, with a copy of the arguments
+// (tests/weir_cuda/played).
+enum gpu_status gpu_launch(const struct gpu_grid *grid, const void *arguments, size_t bytes, void *stream);
+
+// For whoever launches: whether a GPU would take it, and every thread of every block. One at a time.
+enum gpu_status gpu_check(const struct gpu_grid *grid);
+enum gpu_status gpu_run(const struct gpu_grid *grid, const void *arguments);
 
 void gpu_wait_for_block(int line);
 // Passes a number to whoever in the warp asks for it; what lane `from` passed.
