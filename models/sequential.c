@@ -114,8 +114,8 @@ void sequential_free(struct sequential *s)
 {
     if (!s)
         return;
+    queue_free(s->queue);  // first: it is done with the memory then
     device_release(s->device, s->memory);
-    queue_free(s->queue);
     free(s);
 }
 

@@ -234,6 +234,7 @@ static bool allocate(struct bench *bench, uint64_t number)
 
 static void release(struct bench *bench)
 {
+    queue_free(bench->queue);  // first: it is done with the memory then
     for (int i = 0; i < TENSORS; i++)
         device_release(bench->device, bench->tensors[i]);
     for (int i = 0; i < 2; i++)
@@ -244,7 +245,6 @@ static void release(struct bench *bench)
     device_release(bench->device, bench->workspace);
     event_free(bench->start);
     event_free(bench->end);
-    queue_free(bench->queue);
 }
 
 bool calibrate_device(struct device *device, struct rated_device *rated, struct error *error)

@@ -215,7 +215,15 @@ static bool can_end(const struct cublas *cublas, const struct column_major *prod
     return column_major_can_end(product) && (!product->has_gelu || cublas->values == CUDA_R_16BF);
 }
 
-// Tries the whole product in one, then without its end.
+// Whether it is what cuBLASLt says to a product of this kind, each time; else something is wrong, such as a lack of
+// memory, and to go on in another way would give other bits on one queue alone.
+static bool is_refused(cublasStatus_t status)
+{
+    return status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE
+        || status == CUBLAS_STATUS_ARCH_MISMATCH;
+}
+
+// Tries the whole product in one, then, where that is refused, without its end.
 static cublasStatus_t prepare(const struct cublas *cublas, const struct column_major *product,
                               struct prepared *prepared)
 {
@@ -225,7 +233,7 @@ static cublasStatus_t prepare(const struct cublas *cublas, const struct column_m
         status = describe(cublas, prepared);
     if (status == CUBLAS_STATUS_SUCCESS)
         status = choose(cublas, prepared);
-    if (status == CUBLAS_STATUS_SUCCESS || (!product->has_bias && !product->has_gelu))
+    if (!is_refused(status) || (!product->has_bias && !product->has_gelu))
         return status;
     prepared_clear(prepared);
     *prepared = (struct prepared){ .asked = *product, .product = column_major_plain(*product), .ends_apart = true };

@@ -262,6 +262,7 @@ void twin_free(struct twin *twin)
 {
     if (!twin)
         return;
+    queue_free(twin->queue);  // first: it is done with the memory then
     for (size_t l = 0; l < twin->layer_count; l++) {
         struct twin_layer *own = &twin->own[l];
         void *all[] = { own->weights, own->gradients, own->sum, own->state, own->output, own->saved, own->held,
@@ -281,7 +282,6 @@ void twin_free(struct twin *twin)
     for (size_t i = 0; i < WEIR_MOST_INPUTS; i++)
         device_release(twin->device, twin->parts[i]);
     device_release(twin->device, twin->norms);
-    queue_free(twin->queue);
     if (twin->settings.schedule)
         updates_close(&twin->updates);
     free(twin->begun);

@@ -28,13 +28,14 @@ enum { PLAYED_FAULT = 86 };
 
 void played_complain(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
 
-// The first N calls of a function are good and the next one is not; NULL: all are good. Counts begin anew.
-void played_fail(const char *function, uint64_t good);
+// Whether this call of a function is the one that is to fail. Which one is, is said by the environment, or by tests, who
+// find what follows in the plug-in by name.
 bool played_fails(const char *function);
-// How often it was called since then.
-uint64_t played_calls(const char *function);
-// Calls of all functions, by name, NULL behind the last.
-const char *played_function(size_t i);
+// The first `good` calls of a function are good and the next one is not; NULL: all are. Counts begin anew.
+void weir_played_fail(const char *function, uint64_t good);
+uint64_t weir_played_calls(const char *function);  // since then
+const char *weir_played_function(size_t i);        // those that have ever been called; NULL behind the last
+size_t weir_played_used(void);                     // bytes of the GPU's memory that are taken
 
 // Begins every function of a library that returns a status.
 #define PLAYED_CALL(status)                  \
@@ -51,9 +52,7 @@ enum played_place { ON_GPU, ON_HOST };
 bool played_take(void **memory, size_t bytes, enum played_place place);
 // False: it was never taken, or is given back already.
 bool played_give(void *memory, enum played_place place);
-// Of the GPU's, what is taken and what there is.
-size_t played_used(void);
-size_t played_room(void);
+size_t played_room(void);  // how much the GPU has
 // Whether it lies within one block.
 bool played_is_inside(const void *memory, size_t bytes);
 // Complains if not; `what` is told.

@@ -49,7 +49,7 @@ static void ask_environment(void)
         set_failure(said, (size_t)(colon - said), strtoull(colon + 1, NULL, 10) - 1);
 }
 
-void played_fail(const char *function, uint64_t good)
+void weir_played_fail(const char *function, uint64_t good)
 {
     pthread_mutex_lock(&calls.lock);
     for (size_t i = 0; i < calls.count; i++)
@@ -82,7 +82,7 @@ bool played_fails(const char *function)
     return fails;
 }
 
-uint64_t played_calls(const char *function)
+uint64_t weir_played_calls(const char *function)
 {
     pthread_mutex_lock(&calls.lock);
     const uint64_t count = function_of(function)->calls;
@@ -90,7 +90,7 @@ uint64_t played_calls(const char *function)
     return count;
 }
 
-const char *played_function(size_t i)
+const char *weir_played_function(size_t i)
 {
     return i < calls.count ? calls.functions[i].name : NULL;
 }

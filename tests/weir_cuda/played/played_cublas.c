@@ -100,7 +100,7 @@ cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t how)
 cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t how, cublasLtMatmulDescAttributes_t what,
                                               const void *value, size_t bytes)
 {
-    PLAYED_CALL(CUBLAS_STATUS_INVALID_VALUE);
+    PLAYED_CALL(CUBLAS_STATUS_INTERNAL_ERROR);
     struct description *own = (struct description *)how;
     const struct {
         cublasLtMatmulDescAttributes_t what;
@@ -160,7 +160,7 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
                                                     cublasLtMatmulPreferenceAttributes_t what, const void *value,
                                                     size_t bytes)
 {
-    PLAYED_CALL(CUBLAS_STATUS_INVALID_VALUE);
+    PLAYED_CALL(CUBLAS_STATUS_INTERNAL_ERROR);
     struct preference *own = (struct preference *)preference;
     switch (what) {
     case CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES: memcpy(&own->workspace, value, bytes); break;

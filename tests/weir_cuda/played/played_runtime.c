@@ -168,7 +168,7 @@ cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *all_bytes)
 {
     PLAYED_CALL(told(cudaErrorUnknown));
     *all_bytes = played_room();
-    *free_bytes = *all_bytes - played_used();
+    *free_bytes = *all_bytes - weir_played_used();
     return cudaSuccess;
 }
 
@@ -378,5 +378,5 @@ static __attribute__((destructor)) void tell(void)
                 (unsigned long long)counts->graphs_run, (unsigned long long)counts->copies,
                 (unsigned long long)counts->exchanges, (unsigned long long)counts->events,
                 (unsigned long long)counts->waits, (unsigned long long)counts->captured,
-                (unsigned long long)counts->replayed, played_used());
+                (unsigned long long)counts->replayed, weir_played_used());
 }
