@@ -5,11 +5,13 @@
 # docs/what-runs-where.md, or a schedule's own rules, give. Takes an hour on two cores.
 #
 #     bench/verify_everything.sh [EVERY [FIRST]]      each EVERY-th combination, from the FIRST-th (1 and 1)
+#     WEIR_GPU=cuda bench/verify_everything.sh ..     on GPUs 0 and 1, by NCCL where there are several processes; with
+#                                                     WEIR_PLUGINS=build/release/tests/weir_cuda/played on played ones
 set -u
 ROOT=$(realpath "$(dirname "$0")/..") build=$(realpath "${WEIR_BUILD:-$ROOT/build/release}")
 export PATH=$build/bin:$PATH WEIR_LIBEXEC=${WEIR_LIBEXEC:-$build/libexec} WEIR_PLUGINS=${WEIR_PLUGINS:-$build/lib}
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 LC_ALL=C.UTF-8
-every=${1:-1} first=${2:-1}
+every=${1:-1} first=${2:-1} gpu=${WEIR_GPU:-}
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder"
@@ -33,6 +35,11 @@ apart       tied     2*p    1 1  --tied apart / --clip 0.5
 skips       unet     2*p    1 1
 split       tensor   2*p    1 1  --tensor
 fp16        fp16     2*p    1 1  --optimizer adamw-master / --loss-scale 16777216,2
+bf16        bf16     2*p    1 1  --optimizer momentum-master
+sgd         gpt      2*p    1 1  --optimizer sgd
+lars        gpt      2*p    1 1  --optimizer lars
+adafactor   gpt      2*p    1 1  --optimizer adafactor
+adam8bit    gpt      2*p    1 1  --optimizer adam8bit
 host        gpt      2*p    1 1  --host optimizer,activations
 window      gpt      2*p    1 1  --host optimizer --window 2
 zero1       gpt      2*p    1 1  --shard optimizer
@@ -73,6 +80,11 @@ is for a schedule that flushes
 which has no flush, step at different times
 SENTENCES
 
+# What computes in numbers of a kind: "", fp16 or bf16.
+device() {
+    echo "${gpu:-cpu}${1:+:$1}"
+}
+# In fp32 by the processor, where layers take the same bytes, if not the same time.
 profile() {
     weir profile "${@:2}" -o $1.json &>said || { cat said; exit 3; }
 }
@@ -82,7 +94,8 @@ profiles() {  # FOLDER TOKENS
     profile $1/gpt $model
     profile $1/dropout $model,dropout=0.1
     profile $1/tied $model,tied
-    profile $1/fp16 $model --device cpu:fp16
+    profile $1/fp16 $model --device $(device fp16) --repeats 20
+    profile $1/bf16 $model --device $(device bf16) --repeats 20
     profile $1/tensor $model --tensor 2
     profile $1/unet mlp-unet,width=16,blocks=4,sequence=$2,micro_batch=2
 }
@@ -134,17 +147,28 @@ together() {  # PROCESSES COMMAND..
     return $code
 }
 
+# A queue for each process in one, or a GPU, of which there are two.
+several() {  # PROCESSES KIND
+    local i
+    for ((i = 0; i < $1; i++)); do
+        [ "$gpu" ] && echo -n ",$gpu:$((i % 2))${2:+,$2}" || echo -n ",cpu:${2:+$2,}queued"
+    done
+}
+own_device() {  # KIND
+    [ "$gpu" ] && echo $gpu:0${1:+,$1} || echo cpu:${1:+$1,}queued
+}
+
 verify() {  # SCHEDULE RANKS FEATURE PROCESSES KIND OPTIONS..
     local queues kind=$5 what=(weir verify plan.json --steps 2 "${@:6}")
-    queues=$(printf ",cpu:${kind}queued%.0s" $(seq $4))
-    timeout -k 5 120 "${what[@]}" --device cpu${kind:+:${kind%,}} &>said
+    queues=$(several $4 $kind)
+    timeout -k 5 120 "${what[@]}" --device $(device $kind) &>said
     count $? $1 $2 $3 threads
     timeout -k 5 120 "${what[@]}" --device ${queues#,} &>said
     count $? $1 $2 $3 queues
-    together $4 "${what[@]}" --device cpu:${kind}queued
+    together $4 "${what[@]}" --device $(own_device $kind)
     count $? $1 $2 $3 processes
-    [ -e "$build/lib/weir-mpi.so" ] && command -v mpirun >/dev/null || return
-    timeout -k 5 120 mpirun -n $4 "${what[@]}" --device cpu:${kind}queued,mpi &>said
+    [ ! "$gpu" ] && [ -e "$build/lib/weir-mpi.so" ] && command -v mpirun >/dev/null || return
+    timeout -k 5 120 mpirun -n $4 "${what[@]}" --device cpu:${kind:+$kind,}queued,mpi &>said
     count $? $1 $2 $3 mpi
 }
 
@@ -171,7 +195,7 @@ combination() {  # SCHEDULE RANKS FEATURE PROFILE MICRO-BATCHES FIRST LAST OPTIO
         devices=$(($(tr , + <<<"${options[1]}")))
     fi
     processes=$devices
-    [ $4 = fp16 ] && kind=fp16,
+    case $4 in fp16 | bf16) kind=$4 ;; esac
     for given in "${@:8}"; do
         case $given in
         /) is_verify=1 ;;

@@ -40,9 +40,10 @@ ends_well() {  # SEEDS COMMAND..
     done
 }
 
-cut -d' ' -f 2- "$played/faults/list.txt" | sort -u | while read -r -a trial; do
+grep STALE "$played/faults/list.txt"
+grep -v STALE "$played/faults/list.txt" | cut -d' ' -f 2- | sort -u | while read -r -a trial; do
     WEIR_PLUGINS=$played ends_well 1 "${trial[@]}" && echo "${trial[*]}: good" || { cat said.txt; echo "${trial[*]}: not good"; }
 done
 while read -r fault trial; do
     WEIR_PLUGINS=$played/faults/$fault ends_well 3 $trial && echo "$fault: NOT FOUND by $trial" || echo "$fault: found by $trial"
-done < "$played/faults/list.txt"
+done < <(grep -v STALE "$played/faults/list.txt")

@@ -1,7 +1,7 @@
 """Faults that the played GPU must find: each is planted in the plug-in's own code, one at a time, by SConscript.
 
 A row: its name, the file of device/cuda, what stands there, what stands there then, and what must not end well with it
-(tests/cli/played_faults.sh). A row whose text is not there (once) any more stops the build.
+(tests/cli/played_faults.sh). A row whose text is not there (once) any more is planted nowhere, and that test fails.
 """
 
 FAULTS = [
@@ -53,8 +53,6 @@ FAULTS = [
 
 
 def planted(fault, text):
-    """The file's text with the fault in it."""
-    name, file, there, then, _ = fault
-    if text.count(there) != 1:
-        raise ValueError(f'faults.py: {name}: what it changes stands {text.count(there)} times in device/cuda/{file}')
-    return text.replace(there, then)
+    """The file's text with the fault in it; None where it cannot be."""
+    _, _, there, then, _ = fault
+    return text.replace(there, then) if text.count(there) == 1 else None
