@@ -17,6 +17,7 @@ plan 1f1b --ranks 3
 plan replicas --replicas 2,1 --shard optimizer
 
 kernels() { "$WEIR_BUILD/tests/device/compare_kernels" $1 1 small; }
+queues() { "$played/test_played_queues" "$WEIR_PLUGINS"; }
 layers() { "$WEIR_BUILD/tests/models/compare_layers" $1 1 small; }
 verify() { timeout -k 5 120 weir verify $1.json --device $2 --steps 2; }
 processes() {

@@ -258,8 +258,9 @@ static bool try_exchange(void *arguments)
     return over;
 }
 
-ncclResult_t ncclGroupStart(void);  // which nccl.h declares without prototypes
-ncclResult_t ncclGroupEnd(void);
+// Which nccl.h declares without prototypes.
+ncclResult_t ncclGroupStart(void);  // NOLINT(readability-redundant-declaration)
+ncclResult_t ncclGroupEnd(void);    // NOLINT(readability-redundant-declaration)
 
 ncclResult_t ncclGroupStart(void)
 {
