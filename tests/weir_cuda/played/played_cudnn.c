@@ -456,15 +456,39 @@ static void write_at(const struct operand *to, const int64_t at[4], float x)
                  played_round(cuda_type(to->tensor.type), x));
 }
 
-static float product_at(const struct step *step, const int64_t at[4])
+// A matrix of a tensor, of one of its batches and heads, in rows.
+static void gather(const struct operand *of, int64_t batch, int64_t head, float *to)
 {
-    int64_t left[4] = { at[0], at[1], at[2], 0 }, right[4] = { at[0], at[1], 0, at[3] };
-    float sum = 0;
-    for (int64_t k = 0; k < step->x.tensor.dims[3]; k++) {
-        left[3] = right[2] = k;
-        sum += read_at(&step->x, left) * read_at(&step->b, right);
-    }
-    return sum;
+    int64_t at[4] = { batch, head, 0, 0 };
+    for (at[2] = 0; at[2] < of->tensor.dims[2]; at[2]++)
+        for (at[3] = 0; at[3] < of->tensor.dims[3]; at[3]++)
+            *to++ = read_at(of, at);
+}
+
+static void multiply(const struct step *step)
+{
+    const int64_t m = step->y.tensor.dims[2], n = step->y.tensor.dims[3], k = step->x.tensor.dims[3];
+    float *left = malloc((size_t)(m * k) * sizeof *left), *right = malloc((size_t)(k * n) * sizeof *right);
+    float *row = malloc((size_t)n * sizeof *row);
+    int64_t at[4];
+    if (!left || !right || !row)
+        played_complain("no memory for attention");
+    for (at[0] = 0; at[0] < step->y.tensor.dims[0]; at[0]++)
+        for (at[1] = 0; at[1] < step->y.tensor.dims[1]; at[1]++) {
+            gather(&step->x, at[0], at[1], left);
+            gather(&step->b, at[0], at[1], right);
+            for (at[2] = 0; at[2] < m; at[2]++) {
+                memset(row, 0, (size_t)n * sizeof *row);
+                for (int64_t i = 0; i < k; i++)
+                    for (int64_t j = 0; j < n; j++)
+                        row[j] += left[at[2] * k + i] * right[i * n + j];
+                for (at[3] = 0; at[3] < n; at[3]++)
+                    write_at(&step->y, at, row[at[3]]);
+            }
+        }
+    free(left);
+    free(right);
+    free(row);
 }
 
 static float reduced_at(const struct step *step, const int64_t at[4])
@@ -522,8 +546,7 @@ static void reshape(struct run *run, const struct operation *operation)
 static void do_operation(struct run *run, const struct operation *operation)
 {
     float (*const value_at)(const struct step *, const int64_t[4])
-        = operation->type == CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR ? product_at
-        : operation->type == CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR ? reduced_at : element_at;
+        = operation->type == CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR ? reduced_at : element_at;
     const int64_t *dims = operation->y.dims;
     int64_t at[4];
     if (operation->type == CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR) {
@@ -532,6 +555,10 @@ static void do_operation(struct run *run, const struct operation *operation)
     }
     const struct step step = { operation, operand_of(run, &operation->x), operand_of(run, &operation->b),
                                operand_of(run, &operation->t), operand_of(run, &operation->y) };
+    if (operation->type == CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR) {
+        multiply(&step);
+        return;
+    }
     for (at[0] = 0; at[0] < dims[0]; at[0]++)
         for (at[1] = 0; at[1] < dims[1]; at[1]++)
             for (at[2] = 0; at[2] < dims[2]; at[2]++)
