@@ -5,13 +5,13 @@
 # docs/what-runs-where.md, or a schedule's own rules, give. Takes an hour on two cores.
 #
 #     bench/verify_everything.sh [EVERY [FIRST]]      each EVERY-th combination, from the FIRST-th (1 and 1)
-#     WEIR_GPU=cuda bench/verify_everything.sh ..     on GPUs 0 and 1, by NCCL where there are several processes; with
-#                                                     WEIR_PLUGINS=build/release/tests/weir_cuda/played on played ones
+#     WEIR_GPU=cuda WEIR_GPUS=2 bench/verify_everything.sh ..     on so many GPUs; with PLAYED_GPUS=16 and
+#         WEIR_PLUGINS=build/release/tests/weir_cuda/played on GPUs that are played (WEIR_LIMIT=600: seconds for each)
 set -u
 ROOT=$(realpath "$(dirname "$0")/..") build=$(realpath "${WEIR_BUILD:-$ROOT/build/release}")
 export PATH=$build/bin:$PATH WEIR_LIBEXEC=${WEIR_LIBEXEC:-$build/libexec} WEIR_PLUGINS=${WEIR_PLUGINS:-$build/lib}
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 LC_ALL=C.UTF-8
-every=${1:-1} first=${2:-1} gpu=${WEIR_GPU:-}
+every=${1:-1} first=${2:-1} gpu=${WEIR_GPU:-} gpus=${WEIR_GPUS:-2} limit=${WEIR_LIMIT:-120}
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder"
@@ -136,7 +136,7 @@ together() {  # PROCESSES COMMAND..
     local rank code=0 jobs=()
     rm -f meet said
     for ((rank = 0; rank < $1; rank++)); do
-        WEIR_RANK=$rank WEIR_RANKS=$1 WEIR_RENDEZVOUS=$PWD/meet timeout -k 5 120 "${@:2}" &>said$rank &
+        WEIR_RANK=$rank WEIR_RANKS=$1 WEIR_RENDEZVOUS=$PWD/meet timeout -k 5 $limit "${@:2}" &>said$rank &
         jobs+=($!)
     done
     for rank in "${!jobs[@]}"; do
@@ -147,11 +147,11 @@ together() {  # PROCESSES COMMAND..
     return $code
 }
 
-# A queue for each process in one, or a GPU, of which there are two.
+# A queue for each process in one, or a GPU.
 several() {  # PROCESSES KIND
     local i
     for ((i = 0; i < $1; i++)); do
-        [ "$gpu" ] && echo -n ",$gpu:$((i % 2))${2:+,$2}" || echo -n ",cpu:${2:+$2,}queued"
+        [ "$gpu" ] && echo -n ",$gpu:$((i % gpus))${2:+,$2}" || echo -n ",cpu:${2:+$2,}queued"
     done
 }
 own_device() {  # KIND
@@ -161,14 +161,14 @@ own_device() {  # KIND
 verify() {  # SCHEDULE RANKS FEATURE PROCESSES KIND OPTIONS..
     local queues kind=$5 what=(weir verify plan.json --steps 2 "${@:6}")
     queues=$(several $4 $kind)
-    timeout -k 5 120 "${what[@]}" --device $(device $kind) &>said
+    timeout -k 5 $limit "${what[@]}" --device $(device $kind) &>said
     count $? $1 $2 $3 threads
-    timeout -k 5 120 "${what[@]}" --device ${queues#,} &>said
+    timeout -k 5 $limit "${what[@]}" --device ${queues#,} &>said
     count $? $1 $2 $3 queues
     together $4 "${what[@]}" --device $(own_device $kind)
     count $? $1 $2 $3 processes
     [ ! "$gpu" ] && [ -e "$build/lib/weir-mpi.so" ] && command -v mpirun >/dev/null || return
-    timeout -k 5 120 mpirun -n $4 "${what[@]}" --device cpu:${kind:+$kind,}queued,mpi &>said
+    timeout -k 5 $limit mpirun -n $4 "${what[@]}" --device cpu:${kind:+$kind,}queued,mpi &>said
     count $? $1 $2 $3 mpi
 }
 

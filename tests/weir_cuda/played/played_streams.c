@@ -19,6 +19,8 @@
 #include "common/random.h"
 #include "tests/device/cuda/on_cpu/gpu_on_cpu.h"
 
+enum { MOST_GPUS = 64 };
+
 struct operation {
     struct operation *next;
     const char *what;
@@ -66,7 +68,7 @@ static struct {
     pthread_mutex_t lock;
     pthread_cond_t given;
     struct CUstream_st *streams;
-    unsigned opened, connections;
+    unsigned opened[MOST_GPUS], connections;
     uint64_t seed, count, done, allowed;
     bool runs;
 
@@ -352,8 +354,9 @@ cudaError_t played_stream_open(cudaStream_t *stream)
     pthread_mutex_lock(&gpu.lock);
     const bool good = opened && start();
     if (good) {
-        *opened = (struct CUstream_st){ .next = gpu.streams, .gpu = played_gpu,
-                                        .connection = gpu.opened++ % gpu.connections, .held_until = gpu.done + draw(32) };
+        const unsigned number = gpu.opened[played_gpu % MOST_GPUS]++;
+        *opened = (struct CUstream_st){ .next = gpu.streams, .gpu = played_gpu, .connection = number % gpu.connections,
+                                        .held_until = gpu.done + draw(32) };
         gpu.streams = opened;
     }
     pthread_mutex_unlock(&gpu.lock);
