@@ -55,12 +55,17 @@ def driver():
 
 
 @functools.cache
+def folders_in_packages(part):
+    """Where NVIDIA's packages of Python have such a part: site-packages/nvidia/*/lib."""
+    roots = [*site.getsitepackages(), site.getusersitepackages()] + [path for path in sys.path if path]
+    found = [folder for root in roots for folder in sorted(glob.glob(os.path.join(root, 'nvidia', '*', part)))]
+    return list(dict.fromkeys(found))
+
+
+@functools.cache
 def library_folders():
     """Folders of CUDA's libraries: inside Python's packages, and where CUDA installs itself."""
-    roots = [*site.getsitepackages(), site.getusersitepackages()] + [path for path in sys.path if path]
-    found = [folder for root in roots for folder in sorted(glob.glob(os.path.join(root, 'nvidia', '*', 'lib')))]
-    found += filter(os.path.isdir, ['/usr/local/cuda/lib64', driver()[1]])
-    return list(dict.fromkeys(found))
+    return [*folders_in_packages('lib'), *filter(os.path.isdir, ['/usr/local/cuda/lib64', driver()[1]])]
 
 
 def with_libraries(more):
@@ -82,9 +87,9 @@ def why_no_gpu():
 
 
 def found_program(name, *more):
-    """Where a program of NVIDIA's is: on the PATH, with CUDA, or in one of these folders."""
+    """Where a program of NVIDIA's is: on the PATH, with CUDA, in Python's packages, or in one of these folders."""
     folders = [folder for place in ('/usr/local/cuda/bin', *more) for folder in sorted(glob.glob(place))]
-    return shutil.which(name, path=os.pathsep.join([os.environ.get('PATH', ''), *folders]))
+    return shutil.which(name, path=os.pathsep.join([os.environ.get('PATH', ''), *folders, *folders_in_packages('bin')]))
 
 
 def losses(out):
