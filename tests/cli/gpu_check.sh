@@ -42,12 +42,11 @@ grep ' failed ' tried.txt
 tail -2 tried.txt | sed 's/^[0-9]*/N/'
 
 for device in cpu:queued cpu:bf16; do
-    bin/compare_kernels $device > $device.txt || grep FAILED $device.txt
-    grep -c ' good$' $device.txt
-    tail -1 $device.txt
-    bin/compare_layers $device 1 small > $device.txt || grep FAILED $device.txt
-    grep -c ' good$' $device.txt
-    tail -1 $device.txt
+    for program in compare_kernels compare_layers; do
+        bin/$program $device 1 small > $device.txt || grep FAILED $device.txt
+        grep -c ' good$' $device.txt
+        tail -1 $device.txt
+    done
 done
 for program in bin/compare_*; do
     WEIR_PLUGINS=$PWD "$program" cuda > /dev/null 2>&1

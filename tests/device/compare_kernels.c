@@ -6,6 +6,9 @@
 // `cpu`, and twice on the device with other poison in the outputs; both runs must leave
 // the same bits, and each output must be as near to the cpu's, in double precision, as
 // the device's type of numbers allows (trial.h).
+//
+// Which sizes are tried, and which path of a GPU's kernels each takes, is the table of shapes below. `small` takes
+// those that are quick also where something looks at every access, and leaves out no kind of case.
 #include "device/kernels.h"
 #include "tests/device/trial.h"
 
@@ -41,6 +44,16 @@ static float *positive(struct trial *trial, size_t count, const char *name)
     return trial_drawn(trial, FLOATS, count, name, 0.51, 0.5);
 }
 
+// What a kernel works in begins where memory that is allocated does.
+static void *workspace(struct trial *trial, uint64_t bytes)
+{
+    const int shift = trial->shift;
+    trial->shift = 0;
+    void *begin = output(trial, BYTES, bytes, NULL);
+    trial->shift = shift;
+    return begin;
+}
+
 // --- the cases -------------------------------------------------------------------
 
 static size_t count_of(const struct trial *t)
@@ -48,6 +61,7 @@ static size_t count_of(const struct trial *t)
     return t->rows * t->columns;
 }
 
+// k is a multiple of 8 where the columns are one of 16.
 static void multiply(struct trial *t, bool transpose_a, bool transpose_b, bool biased, bool gelu, bool added)
 {
     const size_t m = t->rows, n = t->columns, k = t->columns / 2 + 8;
@@ -84,6 +98,16 @@ static void run_matmul_sums(struct trial *t)
     multiply(t, true, false, false, false, true);
 }
 
+// Of matrices in the middle of wider ones: what lies between the rows of c is left alone.
+static void run_matmul_parts(struct trial *t)
+{
+    const size_t m = t->rows, n = t->columns, k = t->columns / 2 + 8;
+    const struct matmul product = { .transpose_b = true, .m = m, .n = n, .k = k, .a = values(t, m * (k + 8)),
+                                    .b = values(t, n * (k + 3)), .lda = k + 8, .ldb = k + 3, .ldc = n + 16,
+                                    .c = trial_drawn(t, VALUES, m * (n + 16), "c", 0, 1), .bias = values(t, n) };
+    kernel_matmul(t->queue, &product);
+}
+
 static void run_fill(struct trial *t)
 {
     kernel_fill(t->queue, output(t, VALUES, count_of(t), "out"), 0.75f, count_of(t));
@@ -114,6 +138,13 @@ static void run_floats(struct trial *t)
     kernel_add_floats(t->queue, output(t, FLOATS, count_of(t), "added"), a, b, count_of(t));
 }
 
+// No other takes as many numbers.
+static void run_many(struct trial *t)
+{
+    float *a = floats(t, count_of(t)), *b = floats(t, count_of(t));
+    kernel_add_floats(t->queue, output(t, FLOATS, count_of(t), "added"), a, b, count_of(t));
+}
+
 static void run_types(struct trial *t)
 {
     struct values *in = values(t, count_of(t));
@@ -127,6 +158,7 @@ static void run_dropout(struct trial *t)
     struct values *in = values(t, count_of(t));
     const struct dropout dropout = { .probability = 0.2f, .key = dropout_key(t->seed, 3, 1, 2) };
     kernel_dropout(t->queue, output(t, VALUES, count_of(t), "out"), in, count_of(t), dropout);
+    kernel_dropout(t->queue, output(t, VALUES, count_of(t), "nothing dropped"), in, count_of(t), (struct dropout){ 0 });
 }
 
 static void run_relu(struct trial *t)
@@ -178,25 +210,43 @@ static void run_layer_norm(struct trial *t)
     kernel_layer_norm_again(t->queue, &norm, output(t, VALUES, count_of(t), "out again"), mean, rstd);
     kernel_layer_norm_backward_input(t->queue, &norm, output(t, VALUES, count_of(t), "in_gradient"), gradient, add,
                                      mean, rstd);
+    kernel_layer_norm_backward_input(t->queue, &norm, output(t, VALUES, count_of(t), "in_gradient alone"), gradient,
+                                     NULL, mean, rstd);
     float *gain = sums(t, t->columns, "gain_gradient");
     kernel_layer_norm_backward_weight(t->queue, &norm, gain, sums(t, t->columns, "offset_gradient"), gradient, mean,
                                       rstd);
 }
 
+enum { WORDS = 23 };
+
+// Of few words, one of them in every third row: where rows are many its run, or every word's, is a long one.
+static int32_t *words_of(struct trial *t, size_t rows)
+{
+    int32_t *device = tokens(t, rows, WORDS);
+    struct buffer *buffer = &t->buffer[t->buffer_count - 1];
+    for (size_t row = 0; row < rows; row += 3)
+        memcpy(buffer->host + 4 * row, &(int32_t){ 7 }, 4);
+    trial_give(t, buffer);
+    return device;
+}
+
+// All words, and a part of them without positions, as of a vocabulary that is split.
 static void run_embedding(struct trial *t)
 {
-    const size_t vocabulary = 61, sequence = t->rows / 2;
-    const struct embedding embedding = { .tokens = tokens(t, 2 * sequence, vocabulary),
-                                         .rows = 2 * sequence,
-                                         .sequence = sequence,
-                                         .columns = t->columns,
-                                         .vocabulary = vocabulary };
-    struct values *words = values(t, vocabulary * t->columns), *positions = values(t, sequence * t->columns);
-    struct values *gradient = values(t, 2 * sequence * t->columns);
-    kernel_embedding(t->queue, &embedding, output(t, VALUES, 2 * sequence * t->columns, "out"), words, positions);
-    float *of_words = sums(t, vocabulary * t->columns, "words_gradient");
+    const size_t sequence = t->rows / 2, rows = 2 * sequence, count = rows * t->columns;
+    const struct embedding embedding = { .tokens = words_of(t, rows), .rows = rows, .sequence = sequence,
+                                         .columns = t->columns, .vocabulary = WORDS };
+    struct embedding part = embedding;
+    part.first = 5, part.own = 11;
+    struct values *words = values(t, WORDS * t->columns), *positions = values(t, sequence * t->columns);
+    struct values *gradient = values(t, count);
+    kernel_embedding(t->queue, &embedding, output(t, VALUES, count, "out"), words, positions);
+    float *of_words = sums(t, WORDS * t->columns, "words_gradient");
     kernel_embedding_backward(t->queue, &embedding, of_words, sums(t, sequence * t->columns, "positions_gradient"),
                               gradient);
+    kernel_embedding(t->queue, &part, output(t, VALUES, count, "out of a part"), words, NULL);
+    float *of_part = sums(t, part.own * t->columns, "words_gradient of a part");
+    kernel_embedding_backward(t->queue, &part, of_part, sums(t, sequence * t->columns, NULL), gradient);
 }
 
 static struct attention_bytes workspace_of(struct trial *t, const struct attention *shape)
@@ -208,24 +258,60 @@ static struct attention_bytes workspace_of(struct trial *t, const struct attenti
     exit(2);
 }
 
+// Rows are a sequence here, and columns a head's.
 static void run_attention(struct trial *t)
 {
-    const struct attention shape = { .batch = 2, .sequence = t->rows, .heads = 3, .size = t->columns >= 128 ? 64 : 32 };
+    const struct attention shape = { .batch = 2, .sequence = t->rows, .heads = t->rows < 1024 ? 3 : 12,
+                                     .size = t->columns };
     const size_t count = shape.batch * shape.sequence * shape.heads * shape.size;
     struct values *qkv = values(t, 3 * count), *gradient = values(t, count), *out = output(t, VALUES, count, "out");
     float *log_sums = output(t, FLOATS, shape.batch * shape.heads * shape.sequence, "log_sums");
-    const struct attention_bytes workspace = workspace_of(t, &shape);
-    kernel_attention(t->queue, &shape, out, log_sums, qkv, output(t, BYTES, workspace.forward, NULL));
+    const struct attention_bytes bytes = workspace_of(t, &shape);
+    kernel_attention(t->queue, &shape, out, log_sums, qkv, workspace(t, bytes.forward));
     struct values *qkv_gradient = output(t, VALUES, 3 * count, "qkv_gradient");
     kernel_attention_backward(t->queue, &shape, qkv_gradient, gradient, out, log_sums, qkv,
-                              output(t, BYTES, workspace.backward, NULL));
+                              workspace(t, bytes.backward));
+}
+
+// A sequence in two parts, the second one longer: its backward comes first, and the other's adds to that.
+static void run_attention_parts(struct trial *t)
+{
+    const size_t before = t->rows / 3, heads = 3, size = t->columns, batch = 2, width = heads * size;
+    struct values *qkv = values(t, 3 * batch * t->rows * width);
+    struct values *qkv_gradient = output(t, VALUES, 3 * batch * t->rows * width, "qkv_gradient");
+    for (int is_first = 0; is_first < 2; is_first++) {
+        const struct attention part = { .batch = batch, .sequence = is_first ? before : t->rows - before,
+                                        .heads = heads, .size = size, .first = is_first ? 0 : before,
+                                        .whole = t->rows };
+        const size_t count = batch * part.sequence * width;
+        if (part.sequence == 0)
+            continue;
+        struct values *gradient = values(t, count);
+        struct values *out = output(t, VALUES, count, is_first ? "out of the first" : "out of the last");
+        float *log_sums = output(t, FLOATS, batch * heads * part.sequence, NULL);
+        const struct attention_bytes bytes = workspace_of(t, &part);
+        kernel_attention(t->queue, &part, out, log_sums, qkv, workspace(t, bytes.forward));
+        kernel_attention_backward(t->queue, &part, qkv_gradient, gradient, out, log_sums, qkv,
+                                  workspace(t, bytes.backward));
+    }
+}
+
+// Every fifth row has none.
+static int32_t *targets_of(struct trial *t, size_t words)
+{
+    int32_t *device = tokens(t, t->rows, words);
+    struct buffer *buffer = &t->buffer[t->buffer_count - 1];
+    for (size_t row = 4; row < t->rows; row += 5)
+        memcpy(buffer->host + 4 * row, &(int32_t){ NO_TARGET }, 4);
+    trial_give(t, buffer);
+    return device;
 }
 
 static void run_cross_entropy(struct trial *t)
 {
     const size_t stride = (t->columns + 7) / 8 * 8;  // as a head has it
     const struct cross_entropy loss = { .logits = values(t, t->rows * stride),
-                                        .targets = tokens(t, t->rows, t->columns),
+                                        .targets = targets_of(t, t->columns),
                                         .rows = t->rows,
                                         .columns = t->columns,
                                         .stride = stride,
@@ -238,20 +324,24 @@ static void run_cross_entropy(struct trial *t)
 static void run_parts(struct trial *t)
 {
     const struct cross_entropy loss = { .logits = values(t, t->rows * t->columns),
-                                        .targets = tokens(t, t->rows, 2 * t->columns),
+                                        .targets = targets_of(t, 2 * t->columns),
                                         .rows = t->rows,
                                         .columns = t->columns,
                                         .scale = 1 / (float)t->rows,
                                         .first = t->columns,
                                         .whole = 2 * t->columns };
-    float *parts = output(t, FLOATS, 3 * t->rows, "log_sums of parts"), *log_sums = output(t, FLOATS, t->rows, "log_sums");
+    float *parts = output(t, FLOATS, 3 * t->rows, "log_sums of parts");
+    float *log_sums = output(t, FLOATS, t->rows, "log_sums");
     queue_zero(t->queue, parts, t->rows * sizeof *parts);
     kernel_cross_entropy_part(t->queue, &loss, parts + t->rows, parts + 2 * t->rows);
     const struct cross_entropy_parts joined = { parts, 2, t->rows, loss.scale, loss.targets };
     kernel_cross_entropy_join(t->queue, &joined, output(t, FLOATS, 1, "loss"), log_sums);
-    kernel_cross_entropy_backward(t->queue, &loss, output(t, VALUES, t->rows * t->columns, "logits_gradient"), log_sums);
+    struct values *gradient = output(t, VALUES, t->rows * t->columns, "logits_gradient");
+    kernel_cross_entropy_backward(t->queue, &loss, gradient, log_sums);
 }
 
+// Steps are as long as weights are, or what is wrong with one would be lost in what weights of 16 bits are rounded by.
+//
 // The weights are the same numbers on both sides before the device rounds them: in bfloat16 it is the master that
 // is updated.
 static struct optimizer_span make_span(struct trial *t)
@@ -270,35 +360,121 @@ static struct optimizer_span make_span(struct trial *t)
     return span;
 }
 
-static void run_adamw(struct trial *t)
+static const struct adamw as_ever = { .rate = 0.3f, .beta1 = 0.9f, .beta2 = 0.95f, .epsilon = 1e-8f, .decay = 0.1f,
+                                     .update = 3 };
+
+static void adamw(struct trial *t, bool is_coupled, uint64_t frozen)
 {
     struct optimizer_span span = make_span(t);
+    struct adamw adamw = as_ever;
+    adamw.is_coupled = is_coupled, adamw.frozen = frozen;
     span.second = positive(t, count_of(t), "second");
-    const struct adamw adamw = {
-        .rate = 0.01f, .beta1 = 0.9f, .beta2 = 0.95f, .epsilon = 1e-8f, .decay = 0.1f, .update = 3
-    };
     kernel_adamw(t->queue, &adamw, &span);
+}
+
+static void run_adamw(struct trial *t)
+{
+    adamw(t, false, 0);
+}
+static void run_adam(struct trial *t)
+{
+    adamw(t, true, 0);
+}
+static void run_adamw_frozen(struct trial *t)
+{
+    adamw(t, false, 2);
+}
+
+static void run_adam8bit(struct trial *t)
+{
+    const size_t blocks = (count_of(t) + EIGHT_BIT_BLOCK - 1) / EIGHT_BIT_BLOCK;
+    for (int is_coupled = 0; is_coupled < 2; is_coupled++) {
+        struct adamw adamw = as_ever;
+        adamw.is_coupled = is_coupled;
+        const struct eight_bit_span span = {
+            .weights = values(t, count_of(t)), .gradients = floats(t, count_of(t)), .count = count_of(t),
+            .first = trial_drawn(t, CODES, count_of(t), "first", 127.5, 127.5),
+            .second = trial_drawn(t, CODES, count_of(t), "second", 127.5, 127.5),
+            .first_scales = positive(t, blocks, "first_scales"), .second_scales = positive(t, blocks, "second_scales"),
+            .next = output(t, VALUES, count_of(t), "next"),
+        };
+        kernel_adam8bit(t->queue, &adamw, &span);
+    }
+}
+
+static void sgd(struct trial *t, bool is_nesterov, bool has_momentum)
+{
+    struct optimizer_span span = make_span(t);
+    if (!has_momentum)
+        span.first = NULL;
+    kernel_sgd(t->queue, &(struct sgd){ .rate = 0.5f, .momentum = 0.9f, .decay = 0.1f, .is_nesterov = is_nesterov },
+               &span);
 }
 
 static void run_sgd(struct trial *t)
 {
-    const struct optimizer_span span = make_span(t);
-    kernel_sgd(t->queue, &(struct sgd){ .rate = 0.01f, .momentum = 0.9f, .decay = 0.1f }, &span);
+    sgd(t, false, false);
+}
+static void run_momentum(struct trial *t)
+{
+    sgd(t, false, true);
+}
+static void run_nesterov(struct trial *t)
+{
+    sgd(t, true, true);
 }
 
 static void run_lars(struct trial *t)
 {
     const struct optimizer_span span = make_span(t);
-    kernel_lars(t->queue, &(struct lars){ .rate = 1, .momentum = 0.9f, .decay = 0.1f, .trust = 0.01f }, &span);
+    kernel_lars(t->queue, &(struct lars){ .rate = 1, .momentum = 0.9f, .decay = 0.1f, .trust = 0.5f }, &span);
 }
 
 static void run_lamb(struct trial *t)
 {
     struct optimizer_span span = make_span(t);
     span.second = positive(t, count_of(t), "second");
-    const struct lamb lamb = { .rate = 0.01f, .beta1 = 0.9f, .beta2 = 0.95f, .epsilon = 1e-6f, .decay = 0.1f,
+    const struct lamb lamb = { .rate = 0.5f, .beta1 = 0.9f, .beta2 = 0.95f, .epsilon = 1e-6f, .decay = 0.1f,
                                .trusts = true, .update = 3 };
     kernel_lamb(t->queue, &lamb, &span);
+}
+
+// A matrix, and the same many numbers as a vector, whose smaller moments make steps so long that they are cut.
+static void run_adafactor(struct trial *t)
+{
+    const struct adafactor adafactor = { .rate = 0.5f, .decay = 0.1f, .update = 3 };
+    for (int is_matrix = 0; is_matrix < 2; is_matrix++) {
+        const size_t rows = is_matrix ? t->rows : 1, columns = count_of(t) / rows;
+        const struct factored_span span = {
+            .weights = values(t, count_of(t)), .gradients = floats(t, count_of(t)), .rows = rows, .columns = columns,
+            .row = is_matrix ? trial_drawn(t, FLOATS, rows, "row", 2, 1)
+                             : trial_drawn(t, FLOATS, columns, "second", 0.1, 0.09),
+            .column = is_matrix ? trial_drawn(t, FLOATS, columns, "column", 2, 1) : NULL,
+            .next = output(t, VALUES, count_of(t), is_matrix ? "next of a matrix" : "next of a vector"),
+        };
+        kernel_adafactor(t->queue, &adafactor, &span);
+    }
+}
+
+// Numbers count where this is not 0: three of four.
+static float *where_of(struct trial *t)
+{
+    float *device = positive(t, count_of(t), NULL);
+    struct buffer *buffer = &t->buffer[t->buffer_count - 1];
+    for (size_t i = 0; i < count_of(t); i += 4)
+        buffer_set(buffer, i, 0);
+    trial_give(t, buffer);
+    return device;
+}
+
+// What a replica does: momentum where numbers count, the signs of it, and the sum of what signs say.
+static void run_signs(struct trial *t)
+{
+    float *in = floats(t, count_of(t)), *where = where_of(t), *numbers = sums(t, count_of(t), "left by signs");
+    struct sign_block *blocks = output(t, SIGNS, count_of(t), "signs");
+    kernel_add_where(t->queue, sums(t, count_of(t), "added where"), in, 0.7f, where, count_of(t));
+    kernel_take_signs(t->queue, blocks, numbers, where, count_of(t));
+    kernel_add_signs(t->queue, sums(t, count_of(t), "added by signs"), blocks, 0.3f, where, count_of(t));
 }
 
 static void run_clip(struct trial *t)
@@ -310,54 +486,155 @@ static void run_clip(struct trial *t)
     kernel_clip(t->queue, &(struct clip){ .norms = norm, .norm_count = 1, .limit = 0.5f }, gradients, count_of(t));
 }
 
+// --- the sizes --------------------------------------------------------------------
+
+// What cases are of, so that a shape takes those that its size says something about.
+enum of {
+    PRODUCTS = 1,
+    NUMBERS = 2,     // each by itself
+    UPDATES = 4,     // likewise
+    ROWS = 8,        // and columns
+    WORD_ROWS = 16,  // and targets
+    SUMS = 32,       // over all numbers
+    HEADS = 64,
+    MANY = 128,
+    MATRICES = PRODUCTS | NUMBERS | UPDATES | ROWS | WORD_ROWS | SUMS,
+};
+
+// Which paths of device/cuda a shape takes. Packs are 16 bytes: 4 floats, 8 numbers of 16 bits.
+static const struct shape {
+    size_t rows, columns;
+    int shift;
+    enum of of;
+    bool small;
+} shapes[] = {
+    // No row but the first begins a pack; of all numbers the last ones go by themselves. No epilogue with GELU.
+    { 38, 53, 0, MATRICES, true },
+    // Packs begin behind a head that is alike for all. Products whose addresses are multiples of a number only.
+    { 38, 53, 1, MATRICES, true },
+    // Every row in packs; cuBLASLt's epilogue with bias and GELU, whose rows begin at multiples of 8 numbers.
+    { 24, 64, 0, MATRICES, true },
+    // Rows in packs of 4 numbers of 16 bits, at 4 and 8 bytes; rows of floats at 8.
+    { 24, 64, 2, MATRICES, true },
+    // Nothing begins a pack where the next does: every number by itself.
+    { 24, 64, APART, MATRICES, true },
+    // More rows than CHUNK: those of words are merged; a run longer than LONG_RUN.
+    { 1040, 8, 0, WORD_ROWS, true },
+    // Heads of each SIZE of attention.cu, in packs and not, one tile and two; sequences of one position.
+    { 38, 32, 0, HEADS, true },
+    { 38, 24, 1, HEADS, true },
+    { 33, 64, 4, HEADS, true },
+    { 1, 64, 0, HEADS, true },
+    { 20, 128, 0, HEADS, true },
+    { 20, 256, 0, HEADS, true },
+
+    // As a small model has them.
+    { 128, 192, 0, MATRICES, false },
+    { 256, 768, 0, MATRICES, false },
+    // Rows of more than WARP_COLUMNS, a block each, in packs and not; a word's rows in three chunks.
+    { 2100, 2304, 0, PRODUCTS | ROWS | WORD_ROWS, false },
+    // Likewise, beginning anywhere; sums of squares of more than 2048 blocks of 4096 numbers.
+    { 4099, 2051, 0, PRODUCTS | ROWS | WORD_ROWS | SUMS, false },
+    // More numbers by themselves than MOST_BLOCKS of 256 threads.
+    { 4099, 2051, APART, NUMBERS, false },
+    // More rows than MOST_TILES_DOWN of LEAST_ROWS; all of a word's chunks look at seventeen others.
+    { 17000, 40, 0, PRODUCTS | ROWS | WORD_ROWS | SUMS, false },
+    // More rows than PART, and than 2048 blocks of 256 have: losses are strided over.
+    { (1 << 20) + 770, 8, 0, WORD_ROWS, false },
+    // More packs of floats than MOST_BLOCKS of 256 threads.
+    { 4100, 4096, 0, MANY, false },
+    // cuDNN at gpt2's sequences, at such as are no multiple of 128, and at larger heads; many tiles of our own.
+    { 128, 64, 0, HEADS, false },
+    { 256, 64, 0, HEADS, false },
+    { 1024, 64, 0, HEADS, false },
+    { 1000, 64, 0, HEADS, false },
+    { 300, 128, 0, HEADS, false },
+    { 130, 256, 0, HEADS, false },
+};
+enum { SHAPES = sizeof shapes / sizeof shapes[0] };
+
 static const struct {
     const char *name;
     void (*run)(struct trial *trial);
+    enum of of;
+    bool of_floats;  // of devices in fp32 only
 } cases[] = {
-    { "matmul", run_matmul },
-    { "matmul a transposed", run_matmul_a },
-    { "matmul b transposed, bias", run_matmul_b },
-    { "matmul bias, gelu", run_matmul_gelu },
-    { "matmul added to sums", run_matmul_sums },
-    { "fill", run_fill },
-    { "fill_normal", run_fill_normal },
-    { "copy, zero", run_copies },
-    { "add", run_add },
-    { "scale, add_floats", run_floats },
-    { "widen, narrow", run_types },
-    { "dropout", run_dropout },
-    { "relu", run_relu },
-    { "add_branch", run_add_branch },
-    { "sum_columns", run_sum_columns },
-    { "gelu", run_gelu },
-    { "softmax", run_softmax },
-    { "layer_norm", run_layer_norm },
-    { "embedding", run_embedding },
-    { "attention", run_attention },
-    { "cross_entropy", run_cross_entropy },
-    { "cross_entropy in parts", run_parts },
-    { "adamw", run_adamw },
-    { "sgd", run_sgd },
-    { "lars", run_lars },
-    { "lamb", run_lamb },
-    { "norm, clip", run_clip },
+    { "matmul", run_matmul, PRODUCTS, false },
+    { "matmul a transposed", run_matmul_a, PRODUCTS, false },
+    { "matmul b transposed, bias", run_matmul_b, PRODUCTS, false },
+    { "matmul bias, gelu", run_matmul_gelu, PRODUCTS, false },
+    { "matmul added to sums", run_matmul_sums, PRODUCTS, false },
+    { "matmul of parts", run_matmul_parts, PRODUCTS, false },
+    { "fill", run_fill, NUMBERS, false },
+    { "fill_normal", run_fill_normal, NUMBERS, false },
+    { "copy, zero", run_copies, NUMBERS, false },
+    { "add", run_add, NUMBERS, false },
+    { "scale, add_floats", run_floats, NUMBERS, false },
+    { "add_floats of many", run_many, MANY, false },
+    { "widen, narrow", run_types, NUMBERS, false },
+    { "dropout", run_dropout, NUMBERS, false },
+    { "relu", run_relu, NUMBERS, false },
+    { "add_branch", run_add_branch, NUMBERS, false },
+    { "sum_columns", run_sum_columns, ROWS, false },
+    { "gelu", run_gelu, NUMBERS, false },
+    { "softmax", run_softmax, ROWS, false },
+    { "layer_norm", run_layer_norm, ROWS, false },
+    { "embedding", run_embedding, WORD_ROWS, false },
+    { "attention", run_attention, HEADS, false },
+    { "attention of parts", run_attention_parts, HEADS, false },
+    { "cross_entropy", run_cross_entropy, WORD_ROWS, false },
+    { "cross_entropy in parts", run_parts, WORD_ROWS, false },
+    { "adamw", run_adamw, UPDATES, false },
+    { "adam, decay coupled", run_adam, UPDATES, false },
+    { "adamw, frozen", run_adamw_frozen, UPDATES, false },
+    { "adam8bit", run_adam8bit, UPDATES, true },
+    { "sgd", run_sgd, UPDATES, false },
+    { "sgd, momentum", run_momentum, UPDATES, false },
+    { "sgd, nesterov", run_nesterov, UPDATES, false },
+    { "lars", run_lars, SUMS, false },
+    { "lamb", run_lamb, SUMS, false },
+    { "adafactor", run_adafactor, SUMS, true },
+    { "signs", run_signs, UPDATES, true },
+    { "norm, clip", run_clip, SUMS, false },
 };
+enum { CASES = sizeof cases / sizeof cases[0] };
 
 // --- running and comparing ---------------------------------------------------------
+
+enum { FEW = 1000 };  // one of so many codes
+
+// What lies between two codes, but for the last bit, may have either; how many have, and none another.
+static double codes_astray(const struct buffer *got, const struct buffer *want)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < got->count; i++) {
+        const int off = abs((int)got->host[i] - (int)want->host[i]);
+        if (off > 1)
+            return INFINITY;
+        count += off > 0;
+    }
+    return (double)count / (double)got->count;
+}
+
+static double numbers_astray(const struct buffer *got, const struct buffer *want)
+{
+    double off = 0, size = 0;
+    for (size_t i = 0; i < got->count; i++)
+        nearness_add(&off, &size, buffer_number(got, i), buffer_number(want, i));
+    return nearness(off, size);
+}
 
 static bool compare(const struct trial *got, const struct trial *want, const struct trial *again, const char *name,
                     double bound)
 {
     bool good = true;
     for (size_t b = 0; b < want->buffer_count; b++) {
-        const struct buffer *buffer = &got->buffer[b];
+        const struct buffer *buffer = &got->buffer[b], *right = &want->buffer[b];
         if (!buffer->name)
             continue;
-        double off = 0, size = 0;
-        for (size_t i = 0; i < buffer->count; i++)
-            nearness_add(&off, &size, buffer_number(buffer, i), buffer_number(&want->buffer[b], i));
-        const bool same = buffer_is_same(buffer, &again->buffer[b]);
-        good = trial_judge(got, name, buffer->name, nearness(off, size), bound, same) && good;
+        const bool is_codes = buffer->number == CODES, same = buffer_is_same(buffer, &again->buffer[b]);
+        const double astray = is_codes ? codes_astray(buffer, right) : numbers_astray(buffer, right);
+        good = trial_judge(got, name, buffer->name, astray, is_codes ? 1.0 / FEW : bound, same) && good;
     }
     return good;
 }
@@ -366,32 +643,34 @@ static bool try_case(struct trial trials[3], size_t c, uint64_t seed, double bou
 {
     bool good = true;
     for (size_t t = 0; t < 3 && good; t++) {
-        trials[t].seed = seed + c;
+        trials[t].seed = seed + 100 * c;
         cases[c].run(&trials[t]);
         good = trial_finish(&trials[t], cases[c].name);
     }
     good = good && compare(&trials[1], &trials[0], &trials[2], cases[c].name, bound);
     for (size_t t = 0; t < 3; t++)
         trial_clear(&trials[t]);
+    trial_renew(trials);
     return good;
 }
 
-// In all three shapes, or in the smallest.
 static int compare_kernels(struct trial trials[3], uint64_t seed, double bound, bool small)
 {
-    static const size_t shapes[][2] = { { 38, 53 }, { 128, 192 }, { 256, 768 } };
-    const size_t shape_count = small ? 1 : sizeof shapes / sizeof shapes[0];
-    int failed = 0;
-    for (size_t s = 0; s < shape_count; s++)
-        for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+    const bool has_floats = trials[1].precision == PRECISION_FP32;
+    int tried = 0, failed = 0;
+    for (size_t s = 0; s < SHAPES; s++)
+        for (size_t c = 0; c < CASES; c++) {
+            if ((small && !shapes[s].small) || !(shapes[s].of & cases[c].of) || (cases[c].of_floats && !has_floats))
+                continue;
             for (size_t t = 0; t < 3; t++) {
-                trials[t].rows = shapes[s][0];
-                trials[t].columns = shapes[s][1];
+                trials[t].rows = shapes[s].rows;
+                trials[t].columns = shapes[s].columns;
+                trials[t].shift = t > 0 ? shapes[s].shift : 0;
             }
-            failed += !try_case(trials, c, seed, bound);
+            tried++;
+            failed += !try_case(trials, c, seed + s, bound);
         }
-    printf("%zu cases of %zu kernels, %d failed\n", shape_count * (sizeof cases / sizeof cases[0]),
-           sizeof cases / sizeof cases[0], failed);
+    printf("%d cases, %d failed\n", tried, failed);
     return failed ? 1 : 0;
 }
 

@@ -2,13 +2,13 @@
 // compare_layers.c): one run of one case on one device, whose memory the host cannot
 // read, and what it leaves there against what it should.
 //
-//     buffer   |numbers ..          |guard|      uploaded when made, downloaded at the end
+//     buffer   |guard|shift|numbers ..          |guard|      uploaded when made, downloaded at the end
 //
-// Inputs are random, outputs are poisoned, or begin as numbers that are added to. A run
-// is near where |device - right| / |right|, over a whole output, is within the bound of
-// the device's type of numbers: 1e-5 in fp32, 1e-2 in bfloat16, and in TF32 the comparison's
-// own, since what it adds up to hangs on how many products follow each other. A NaN is near
-// nothing.
+// Numbers begin at a multiple of 256 bytes, or a few numbers behind one. Inputs are random,
+// outputs are poisoned, or begin as numbers that are added to. A run is near where
+// |device - right| / |right|, over a whole output, is within the bound of the device's type of
+// numbers: 1e-5 in fp32, 1e-2 in 16 bits, and in TF32 the comparison's own, since what it adds up
+// to hangs on how many products follow each other. A NaN is near nothing.
 #ifndef TESTS_DEVICE_TRIAL_H
 #define TESTS_DEVICE_TRIAL_H
 
@@ -20,20 +20,25 @@
 #include "common/clock.h"
 #include "common/random.h"
 #include "device/half.h"
-
-struct values;
+#include "device/kernels.h"
 
 enum { MOST_BUFFERS = 24, GUARD_BYTES = 256, GUARD = 0x5a };
 
-enum number { VALUES, FLOATS, DOUBLES, BYTES };
+// CODES are those of moments in 8 bits. Of SIGNS, in blocks, number i is what its sign and its block's size say.
+enum number { VALUES, FLOATS, DOUBLES, BYTES, CODES, SIGNS };
 
 struct buffer {
     const char *name; // of an output; NULL of what is not compared
     enum number number;
     enum precision precision;  // of values
     size_t count, bytes;
+    size_t before;  // bytes in front of the numbers
     unsigned char *device, *host;
 };
+
+// Where the buffers of a trial begin: each as many numbers of its own past a multiple of 256 bytes, or, of APART, each
+// another number of them, from 0 to 3, so that no two need begin a pack at the same number.
+enum { APART = -1 };
 
 struct trial {
     struct device *device;
@@ -42,6 +47,7 @@ struct trial {
     enum precision rounds; // inputs are what this has, also on the cpu
     uint64_t seed;
     float poison;
+    int shift;
     size_t rows, columns;
     struct buffer buffer[MOST_BUFFERS];
     size_t buffer_count;
@@ -58,17 +64,26 @@ static inline void buffer_set(struct buffer *buffer, size_t i, float x)
         memcpy(buffer->host + 2 * i, &half, 2);
     else if (buffer->number == DOUBLES)
         memcpy(buffer->host + 8 * i, &(double){ (double)x }, 8);
-    else if (buffer->number == BYTES)
-        buffer->host[i] = 0xcd;
+    else if (buffer->number == CODES)
+        buffer->host[i] = (unsigned char)x;
     else
         memcpy(buffer->host + 4 * i, &x, 4);
+}
+
+static inline double buffer_sign(const struct buffer *buffer, size_t i)
+{
+    struct sign_block block;
+    memcpy(&block, buffer->host + i / SIGN_BLOCK * sizeof block, sizeof block);
+    return block.negative[i % SIGN_BLOCK / 32] >> i % 32 & 1 ? -(double)block.size : (double)block.size;
 }
 
 static inline double buffer_number(const struct buffer *buffer, size_t i)
 {
     double wide;
-    if (buffer->number == BYTES)
+    if (buffer->number == BYTES || buffer->number == CODES)
         return buffer->host[i];
+    if (buffer->number == SIGNS)
+        return buffer_sign(buffer, i);
     if (buffer->number == DOUBLES)
         return memcpy(&wide, buffer->host + 8 * i, 8), wide;
     return (double)number_of(buffer->host, buffer->number == VALUES ? buffer->precision : PRECISION_FP32, i);
@@ -79,24 +94,40 @@ static inline bool buffer_is_same(const struct buffer *a, const struct buffer *b
     return a->bytes == b->bytes && (a->bytes == 0 || memcmp(a->host, b->host, a->bytes) == 0);
 }
 
-// Device memory with a guard behind it.
+static inline size_t buffer_whole(const struct buffer *buffer)
+{
+    return buffer->before + buffer->bytes + GUARD_BYTES;
+}
+
+static inline size_t bytes_of_each(const struct trial *trial, enum number number)
+{
+    const bool is_half = number == VALUES && trial->precision != PRECISION_FP32;
+    return number == BYTES || number == CODES ? 1 : number == DOUBLES ? 8 : is_half ? 2 : 4;
+}
+
+// Device memory with a guard on either side.
 static inline struct buffer *trial_buffer(struct trial *trial, enum number number, size_t count, const char *name)
 {
     if (trial->buffer_count == MOST_BUFFERS) {
         fprintf(stderr, "a case has more than %d buffers\n", MOST_BUFFERS);
         exit(2);
     }
+    const size_t each = bytes_of_each(trial, number);
+    const size_t shift = trial->shift == APART ? trial->buffer_count % 4 : (size_t)trial->shift;
     struct buffer *buffer = &trial->buffer[trial->buffer_count++];
-    const bool is_half = number == VALUES && trial->precision != PRECISION_FP32;
-    const size_t bytes = count * (number == BYTES ? 1 : number == DOUBLES ? 8 : is_half ? 2 : 4);
-    *buffer = (struct buffer){ .name = name, .number = number, .precision = trial->precision, .count = count, .bytes = bytes };
-    buffer->host = malloc(bytes + GUARD_BYTES);
-    buffer->device = device_allocate(trial->device, bytes + GUARD_BYTES, &trial->error);
+    *buffer = (struct buffer){ .name = name, .number = number, .precision = trial->precision, .count = count };
+    buffer->bytes = number == SIGNS ? sign_block_count(count) * sizeof(struct sign_block) : count * each;
+    buffer->before = GUARD_BYTES + shift * each;
+    buffer->host = malloc(buffer_whole(buffer));
+    buffer->device = device_allocate(trial->device, buffer_whole(buffer), &trial->error);
     if (!buffer->host || !buffer->device) {
         fprintf(stderr, "%s\n", buffer->host ? trial->error.text : "out of memory");
         exit(2);
     }
-    memset(buffer->host + bytes, GUARD, GUARD_BYTES);
+    buffer->host += buffer->before;
+    buffer->device += buffer->before;
+    memset(buffer->host - buffer->before, GUARD, buffer->before);
+    memset(buffer->host + buffer->bytes, GUARD, GUARD_BYTES);
     return buffer;
 }
 
@@ -104,7 +135,7 @@ static inline struct buffer *trial_buffer(struct trial *trial, enum number numbe
 // device's is as it was made.
 static inline void *trial_give(struct trial *trial, struct buffer *buffer)
 {
-    queue_upload(trial->queue, buffer->device, buffer->host, buffer->bytes + GUARD_BYTES);
+    queue_upload(trial->queue, buffer->device - buffer->before, buffer->host - buffer->before, buffer_whole(buffer));
     return buffer->device;
 }
 
@@ -138,8 +169,11 @@ static inline int32_t *trial_tokens(struct trial *trial, size_t count, size_t vo
 static inline struct buffer *trial_poisoned(struct trial *trial, enum number number, size_t count, const char *name)
 {
     struct buffer *buffer = trial_buffer(trial, number, count, name);
-    for (size_t i = 0; i < count; i++)
-        buffer_set(buffer, i, trial->poison);
+    if (number == BYTES || number == SIGNS)
+        memset(buffer->host, 0xcd, buffer->bytes);
+    else
+        for (size_t i = 0; i < count; i++)
+            buffer_set(buffer, i, trial->poison);
     return buffer;
 }
 
@@ -150,29 +184,52 @@ static inline void *trial_output(struct trial *trial, enum number number, size_t
 
 // --- what is left ----------------------------------------------------------------------
 
+static inline bool buffer_is_guarded(const struct buffer *buffer, size_t b, const char *name)
+{
+    const char *where = NULL;
+    for (size_t i = 1; i <= buffer->before; i++)
+        where = buffer->host[-(ptrdiff_t)i] != GUARD ? "before its beginning" : where;
+    for (size_t i = 0; i < GUARD_BYTES; i++)
+        where = buffer->host[buffer->bytes + i] != GUARD ? "past its end" : where;
+    if (where)
+        printf("%s: FAILED: buffer %zu was written %s\n", name, b, where);
+    return !where;
+}
+
 // Waits, and brings what the device has to the host.
 static inline bool trial_finish(struct trial *trial, const char *name)
 {
-    for (size_t b = 0; b < trial->buffer_count; b++)
-        queue_download(trial->queue, trial->buffer[b].host, trial->buffer[b].device,
-                       trial->buffer[b].bytes + GUARD_BYTES);
+    for (size_t b = 0; b < trial->buffer_count; b++) {
+        const struct buffer *buffer = &trial->buffer[b];
+        queue_download(trial->queue, buffer->host - buffer->before, buffer->device - buffer->before,
+                       buffer_whole(buffer));
+    }
     bool good = queue_wait(trial->queue, &trial->error);
     if (!good)
         printf("%s: FAILED: %s\n", name, trial->error.text);
     for (size_t b = 0; good && b < trial->buffer_count; b++)
-        for (size_t i = 0; good && i < GUARD_BYTES; i++)
-            if (trial->buffer[b].host[trial->buffer[b].bytes + i] != GUARD) {
-                printf("%s: FAILED: buffer %zu was written past its end\n", name, b);
-                good = false;
-            }
+        good = buffer_is_guarded(&trial->buffer[b], b, name);
     return good;
+}
+
+// A queue that has failed does nothing any more: the cases that follow have a new one.
+static inline void trial_renew(struct trial trials[3])
+{
+    if (!queue_has_failed(trials[1].queue))
+        return;
+    queue_free(trials[1].queue);
+    trials[1].queue = trials[2].queue = queue_create(trials[1].device, &trials[1].error);
+    if (!trials[1].queue) {
+        fprintf(stderr, "%s\n", trials[1].error.text);
+        exit(3);
+    }
 }
 
 static inline void trial_clear(struct trial *trial)
 {
     for (size_t b = 0; b < trial->buffer_count; b++) {
-        device_release(trial->device, trial->buffer[b].device);
-        free(trial->buffer[b].host);
+        device_release(trial->device, trial->buffer[b].device - trial->buffer[b].before);
+        free(trial->buffer[b].host - trial->buffer[b].before);
     }
     trial->buffer_count = 0;
 }
@@ -192,8 +249,11 @@ static inline bool trial_judge(const struct trial *trial, const char *name, cons
                                double bound, bool same)
 {
     const bool near = relative <= bound; // not of a NaN
-    printf("%-26s %4zu x %-4zu %-18s off by %8.2e of %.0e  %s\n", name, trial->rows, trial->columns, what, relative,
-           bound, !same ? "FAILED: other bits the second time" : near ? "good" : "FAILED");
+    char shift[16] = "";
+    if (trial->shift != 0)
+        snprintf(shift, sizeof shift, trial->shift == APART ? "apart" : "+%d", trial->shift);
+    printf("%-26s %4zu x %-4zu %-5s %-18s off by %8.2e of %.0e  %s\n", name, trial->rows, trial->columns, shift, what,
+           relative, bound, !same ? "FAILED: other bits the second time" : near ? "good" : "FAILED");
     return near && same;
 }
 
@@ -228,7 +288,9 @@ static inline int trial_main(const char *program, trial_comparison *comparison, 
             trials[t].rounds = rounds;
         }
         printf("%s (%s) against cpu, seed %llu\n", arguments[1], device_description(device), (unsigned long long)seed);
-        code = comparison(trials, seed, rounds != PRECISION_FP32 ? 1e-2 : strstr(arguments[1], "tf32") ? tf32_bound : 1e-5, small);
+        const double of_floats = strstr(arguments[1], "tf32") ? tf32_bound : 1e-5;
+        code = comparison(trials, seed, rounds != PRECISION_FP32 ? 1e-2 : of_floats, small);
+        queue = trials[1].queue;
     } else {
         fprintf(stderr, "%s: %s\n", program, error.text);
     }
