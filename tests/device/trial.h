@@ -272,6 +272,7 @@ static inline int trial_main(const char *program, trial_comparison *comparison, 
         return 2;
     }
     struct error error = { 0 };
+    setvbuf(stdout, NULL, _IOLBF, 0);  // so that what was seen is there if it is ended
     const bool small = count > 3 && strcmp(arguments[3], "small") == 0;
     const uint64_t seed = count > 2 ? strtoull(arguments[2], NULL, 10) : clock_now_ns();
     struct device *cpu = device_open("cpu", &error), *device = cpu ? device_open(arguments[1], &error) : NULL;
