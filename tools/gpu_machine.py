@@ -1,6 +1,7 @@
 """A machine that tools/gpu-check looks at: runs the bundle's programs there, each thing once."""
 
 import array
+import contextlib
 import copy
 import ctypes
 import functools
@@ -142,14 +143,17 @@ class Children:
             self.running.add(process)
         return process
 
-    def end(self, process):
-        """Ends what has not ended by itself, and what that has started; returns the exit code, None of who hangs on."""
-        try:
+    @staticmethod
+    def kill(process):
+        """What has not ended by itself, and what that has started."""
+        with contextlib.suppress(ProcessLookupError):  # all of it has ended
             os.killpg(process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass  # all of it has ended
+
+    def end(self, process, seconds=2):
+        """Ends it; returns the exit code, None of what hangs on."""
+        self.kill(process)
         try:
-            code = process.wait(timeout=10)
+            code = process.wait(timeout=seconds)
         except subprocess.TimeoutExpired:  # it waits for its GPU's driver, and does not hear
             code = None
         with self.lock:
@@ -157,11 +161,14 @@ class Children:
         return code
 
     def stop(self):
-        """Ends all, for good."""
+        """Ends all, for good, and waits a moment."""
         with self.lock:
             self.stopped, running = True, list(self.running)
         for process in running:
-            self.end(process)
+            self.kill(process)
+        end = time.monotonic() + 1
+        for process in running:
+            self.end(process, max(0.01, end - time.monotonic()))
 
 
 class Machine:
@@ -235,13 +242,24 @@ class Machine:
         """A file beside the table, FILE.ENDING; without a table it goes away with all else."""
         return os.path.abspath(self.output) + ending if self.output else os.path.join(self.folder, 'table' + ending)
 
+    def note(self, ending, text):
+        """More for a file beside the table."""
+        with self.locks.setdefault(ending, threading.Lock()):
+            with open(self.beside(ending), 'a', encoding='utf-8') as file:
+                file.write(text)
+
     def keep(self, named, said):
-        """What a program that failed has said, whole; not of those that were ended with all."""
-        if self.children.stopped:
-            return
-        with self.locks.setdefault('failed', threading.Lock()):
-            with open(self.beside('.failed'), 'a', encoding='utf-8') as file:
-                file.write(f'--- {named}\n{said.rstrip()}\n\n')
+        """What a program that failed has said, whole, and at once: also of those that are ended with all."""
+        self.note('.failed', f'--- {named}\n{said.rstrip()}\n\n')
+
+    def told(self, *command, **environment):
+        """What a program of the machine says, whatever it is worth."""
+        if not shutil.which(command[0]):
+            return 'not there'
+        try:
+            return self.run_other(*command, **environment)
+        except Unfinished as why:
+            return f'{why}\n{why.said}'
 
     def run(self, *command, wrap=(), **environment):
         """Runs a program of the bundle, and returns what it has said."""
@@ -260,13 +278,16 @@ class Machine:
             how = f'exit code {started.wait(timeout=self.seconds_left())}'
         except subprocess.TimeoutExpired:
             how = 'did not end in its time'
-        self.children.end(started)
         out = read(path)
+        if self.children.stopped:
+            how = 'was ended with all'
+        if how not in ('exit code 0', f'exit code {skips}'):
+            self.keep(f'{named}: {how}', out)  # before it is waited for: it may not hear
+        self.children.end(started)
         if how == 'exit code 0':
             return out
         if how == f'exit code {skips}':
             raise Skipped(last_line(out), out)
-        self.keep(f'{named}: {how}', out)
         faults = [line for line in out.splitlines() if 'FAILED' in line]
         why = f': {(faults or [last_line(out)])[0]}' if how.startswith('exit') else ''
         raise Failed(f'{named}: {how}{why}', out)
@@ -380,5 +401,9 @@ class Ranks:
                 codes.append(process.wait(timeout=max(0.1, end - time.monotonic())))
             except subprocess.TimeoutExpired:
                 codes.append(None)
-            self.machine.children.end(process)
+        for process in self.processes:
+            self.machine.children.kill(process)
+        end = time.monotonic() + 2
+        for process in self.processes:
+            self.machine.children.end(process, max(0.01, end - time.monotonic()))
         return codes

@@ -1,9 +1,11 @@
 """The rows of tools/gpu-check: what is looked at on a machine with a GPU, in which order, and what is asked for.
 
-A check returns a verdict and what was seen, or raises; GROUPS at the end is their order.
+A check returns a verdict and what was seen, or raises; GROUPS at the end is their order, PARTS what is looked at
+together in a few minutes.
 """
 
 import csv
+import glob
 import io
 import json
 import os
@@ -13,7 +15,8 @@ import shutil
 import sys
 import time
 
-from gpu_machine import HERE, Failed, Skipped, found_program, iteration_of, last_line, losses, speed_of
+from gpu_machine import (HERE, Failed, Skipped, folders_in_packages, found_program, iteration_of, last_line,
+                         library_folders, losses, speed_of, with_libraries)
 
 KINDS = {'': 'fp32', 'tf32': 'tf32', 'bf16': 'bf16', 'fp16': 'fp16'}
 LOSS_BOUND = {'': 1e-4, 'tf32': 1e-3, 'bf16': 1e-2, 'fp16': 1e-2}  # weir prints losses to 1e-4
@@ -23,6 +26,9 @@ TRAINED = {'sizes': ('micro_batch=16',), 'micro_batches': 4, 'steps': 12}
 # Operations per token by llm.c's count (gpt2_estimate_mfu): 6 N + 6 L C T.
 PARAMETERS, BLOCKS, WIDTH, SEQUENCE = 124439808, 12, 768, 1024
 OPERATIONS = 6 * PARAMETERS + 6 * BLOCKS * WIDTH * SEQUENCE
+
+# The loss of gpt2's first update, whose weights know nothing: ln 50257 = 10.82, and 0.15 for logits that differ.
+FIRST_LOSS = 10.7, 11.0
 
 # How weir profile is asked to pad a vocabulary; the plan then names the model that weir train is to train.
 PADDED = ('--pad-vocabulary',)
@@ -48,13 +54,47 @@ def judged(machine, good, seen):
 
 # --- the checks: each returns a verdict and what was seen, or raises -----------------------
 
+PLUGIN = os.path.join(HERE, 'lib', 'weir', 'weir-cuda.so')
+
+
+def facts(machine):
+    """What somebody will want to know of this machine: heading and text."""
+    yield 'nvidia-smi', machine.told('nvidia-smi')
+    yield 'Python', f'{sys.executable}, {sys.version}'
+    yield 'programs', '\n'.join(f'{name}: {found_program(name)}' for name in ('python3', 'ncu', 'compute-sanitizer'))
+    yield 'folders of CUDA\'s libraries', '\n'.join(library_folders())
+    yield 'NVIDIA\'s libraries that the loader knows', '\n'.join(re.findall('.*(?:libcuda|nvidia).*',
+                                                                       machine.told('ldconfig', '-p')))
+    yield 'CUDA', '\n'.join(sorted(glob.glob('/usr/local/cuda*') + glob.glob('/usr/local/nvidia*')))
+    yield 'processors', str(os.cpu_count())
+    yield 'memory', machine.told('free', '-m')
+    yield 'disk', machine.told('df', '-h', machine.folder)
+    if os.path.exists(PLUGIN):
+        yield PLUGIN, machine.told('ldd', PLUGIN, **with_libraries({}))
+
+
 def check_machine(machine):
+    """Facts go to a file of their own; the first profile is what it takes to load all of CUDA's libraries once."""
+    known = {}
+    for heading, text in facts(machine):
+        known[heading] = text
+        machine.note('.facts', f'--- {heading}\n{text.rstrip()}\n\n')
+    lacks = re.findall(r'^\s*(\S+) => not found', known.get(PLUGIN, ''), re.M)
+    if lacks and not machine.dry:
+        raise Failed(f'{PLUGIN} needs {", ".join(lacks)}, found neither where the loader looks nor in Python\'s packages '
+                     f'({" ".join(folders_in_packages("lib")) or "none of NVIDIA"}): install CUDA\'s libraries')
+    start = time.monotonic()
+    said = machine.run('weir', 'profile', machine.small, '--device', machine.device('bf16'), '--verbose', '-o',
+                       machine.numbered('profile.json'))
+    took = time.monotonic() - start
+    machine.note('.facts', f'--- the first profile, {took:.1f} s\n{said.rstrip()}\n\n')
     gpu = 'nvidia-smi is not there'
     if shutil.which('nvidia-smi'):
-        gpu = machine.run_other('nvidia-smi', '--query-gpu=name,driver_version,clocks.sm,clocks.max.sm',
-                                '--format=csv,noheader').strip().replace('\n', '; ')
+        gpu = machine.told('nvidia-smi', '--query-gpu=name,driver_version,clocks.sm,clocks.max.sm',
+                           '--format=csv,noheader').strip().replace('\n', '; ')
     version = machine.run('weir', '--version').strip()
-    return 'measured', f'{gpu}; {version}; Python {platform.python_version()}; {platform.platform()}'
+    return 'measured', (f'{gpu}; {version}; Python {platform.python_version()}; {platform.platform()}; the first profile '
+                        f'took {took:.1f} s; more in {machine.beside(".facts")}')
 
 
 def compared(program, kind):
@@ -146,7 +186,7 @@ def check_kill(machine):
         time.sleep(0.05)
     ranks.processes[2].kill()
     killed = time.monotonic()
-    codes = ranks.end(60 if machine.dry else 2 * MOST_SECONDS_AFTER_KILL)
+    codes = ranks.end(min(machine.seconds_left(), 60 if machine.dry else 2 * MOST_SECONDS_AFTER_KILL))
     took = time.monotonic() - killed
     named = [rank for rank in (0, 1, 3) if 'rank 2 (process' in ranks.said_by(rank)]
     good = all(code == 3 for rank, code in enumerate(codes) if rank != 2)
@@ -177,6 +217,15 @@ def gpt2_trained(machine, ranks):
     return machine.trained(*gpt2_plan(machine, ranks), steps=3 if machine.dry else TRAINED['steps'])
 
 
+def first_loss(machine, ranks):
+    """Which does not hang on the speed of anything: a training that begins elsewhere computes something else."""
+    first = losses(gpt2_trained(machine, ranks))[0]
+    least, most = FIRST_LOSS
+    if not machine.dry and not least <= first <= most:
+        raise Failed(f'the first loss of gpt2 is {first}, not within {least} and {most}')
+    return first
+
+
 def peer(machine, name):
     """A number of gpu-peer's, and PyTorch's version; what it has printed counts, also if it came to no good end."""
     names = machine.of_peer if name in machine.of_peer else (name,)
@@ -201,13 +250,14 @@ def check_matmul(machine):
 
 def check_speed(machine):
     model, speed = gpt2_plan(machine, ranks=1)[2], speed_of(gpt2_trained(machine, ranks=1))
+    seen = f'{model} in bf16: first loss {first_loss(machine, ranks=1)}, {speed:.0f} tokens/s'
     try:
         rate, _ = peer(machine, 'matrix-rate')
     except (Failed, Skipped) as why:
-        return 'measured', f'{model} in bf16: {speed:.0f} tokens/s; of no known matrix rate: {why}'
+        return 'measured', f'{seen}; of no known matrix rate: {why}'
     share = speed * OPERATIONS / rate
-    return judged(machine, share >= LEAST_SHARE, f'{model} in bf16: {speed:.0f} tokens/s, {share:.1%} of '
-                  f'{rate / 1e12:.0f} TFLOP/s measured in this run ({LEAST_SHARE:.0%} is asked for)')
+    return judged(machine, share >= LEAST_SHARE, f'{seen}, {share:.1%} of {rate / 1e12:.0f} TFLOP/s measured in this '
+                  f'run ({LEAST_SHARE:.0%} is asked for)')
 
 
 def against_torch(how):
@@ -221,6 +271,9 @@ def against_torch(how):
 
 def check_pipeline(machine):
     """Four stages in one process on one GPU, which can at best be as fast as one."""
+    first, again = (first_loss(machine, ranks) for ranks in (1, 4))
+    if first != again:
+        raise Failed(f'the first loss of gpt2 is {first} on one stage, {again} on four')
     one, four = (speed_of(gpt2_trained(machine, ranks)) for ranks in (1, 4))
     return judged(machine, four >= LEAST_PIPELINE * one, f'{machine.gpt2()}: {four / one:.1%} of one stage, '
                   f'{four:.0f} against {one:.0f} tokens/s ({LEAST_PIPELINE:.0%} is asked for)')
@@ -396,35 +449,50 @@ def sanitized(tool):
 
 
 # Groups of checks: name, seconds it may take, what it does. First facts, then whether all is right, how fast it is,
-# several processes, where the time goes; last what takes long. The checks of a group run at the same time; what is
-# timed is a group of its own.
+# several processes; last what takes long. The checks of a group run at the same time; what is timed is a group of its
+# own.
 GROUPS = [
-    [('machine', 20, check_machine)],
+    [('machine', 60, check_machine)],
     [('matrix-rate', 90, check_matmul)],
     [(f'{what}-{KINDS[kind]}', 60, compared(f'compare_{what}', kind))
      for what in ('kernels', 'layers') for kind in KINDS],
     [*((f'verify-{schedule}', 40, verify(schedule)) for schedule in ('1f1b', 'gpipe', 'pipedream', 'interleaved')),
      ('verify-bf16', 40, verify('1f1b', 'bf16')), ('verify-fp16', 40, verify('1f1b', 'fp16')),
-     ('verify-gpt2-124M', 60, check_gpt2),
      ('same-bits', 40, check_same_bits)],
-    [('bytes', 90, check_bytes)],
     [(f'models-{KINDS[kind]}', 60, models(kind)) for kind in KINDS],
     [('speed', 60, check_speed)],
+    [('verify-gpt2-124M', 60, check_gpt2)],
     [('pytorch-eager', 60, against_torch('eager'))],
     [('pipeline-on-one-gpu', 60, check_pipeline)],
-    [('connections-8', 60, check_connections)],
     [('prediction', 60, check_prediction)],
-    [('host-cost', 60, check_host_cost)],
+    [('bytes', 90, check_bytes)],
+    [('connections-8', 60, check_connections)],
     [('kernel-rates', 60, check_kernel_rates)],
+    [('host-cost', 60, check_host_cost)],
     [('verify-processes', 90, verify_processes(('1f1b', 'gpipe'), plan_small))],
-    [('verify-gpt2-processes', 120, verify_processes(('1f1b', 'gpipe'), plan_whole_gpt2, '--steps', '1'))],
-    [('interleaved-processes', 60, verify_processes(('interleaved',), plan_small))],
     [('kill-a-rank', 60, check_kill)],
     [('nccl-hand-over', 90, check_hand_over)],
+    [('interleaved-processes', 60, verify_processes(('interleaved',), plan_small))],
+    [('verify-gpt2-processes', 120, verify_processes(('1f1b', 'gpipe'), plan_whole_gpt2, '--steps', '1'))],
+    [(tool, 120, sanitized(tool)) for tool in ('memcheck', 'racecheck')],
     [('nccl-links', 90, check_links)],
     [('implicit-order', 40, check_implicit_order)],
+    [('initcheck', 120, sanitized('initcheck'))],
     [('profile-step', 120, check_profile)],
     [('vocabulary', 60, check_vocabulary)],
-    [(tool, 120, sanitized(tool)) for tool in ('memcheck', 'racecheck', 'initcheck')],
     [('pytorch-compiled', 120, against_torch('compiled'))],
 ]
+
+
+def rows_of(first, last):
+    """The rows from one to another."""
+    names = [name for group in GROUPS for name, _, _ in group]
+    return names[names.index(first):names.index(last) + 1]
+
+
+# What a GPU is asked that is there for some minutes, in three times. What rows need of others is made anew in each.
+PARTS = {
+    'right': rows_of('machine', 'speed'),
+    'speed': ['machine', 'matrix-rate', *rows_of('speed', 'host-cost'), *rows_of('profile-step', 'pytorch-compiled')],
+    'processes': ['machine', *rows_of('verify-processes', 'initcheck')],
+}

@@ -1,6 +1,6 @@
-# The check of GPUs where there is none: it lists its rows, skips every one visibly, and no row passes; tried on a
-# processor all that needs no GPU does pass; and the programs that compare kernels and layers do find those of other
-# devices of the cpu good, within the bounds of their numbers.
+# The check of GPUs where there is none: it lists its rows, each in one part at least, skips every one visibly, and no row
+# passes; tried on a processor all that needs no GPU does pass; and the programs that compare kernels and layers do find
+# those of other devices of the cpu good, within the bounds of their numbers.
 set -u
 if [ -e /dev/nvidiactl ]; then
     echo '# skip: there is a driver here'
@@ -16,6 +16,7 @@ check=tools/gpu-check
 
 "$check" --list > list.txt
 echo "list: exit $?"
+for part in right speed processes; do "$check" --part $part --list; done | sort -u | cmp - <(sort list.txt)
 "$check" --output table.txt > printed.txt
 echo "without a GPU: exit $?"
 cmp table.txt printed.txt
@@ -30,15 +31,25 @@ echo '--- the last rows, and a limit to each'
 "$check" --from memcheck --row-seconds 50 --list
 "$check" --from memcheck | grep -c ' skipped .*no GPU here: '
 "$check" --output nowhere/table.txt 2>&1 | tail -1
+echo '--- in parts, and within a time'
+"$check" --part processes --within 150 --list | head -3
+"$check" --part processes --from initcheck --list
+"$check" --part right --from initcheck 2>&1 | tail -1
+"$check" --part right --only bytes 2>&1 | tail -1
+"$check" --part middle 2>&1 | tail -1
+"$check" --within 5 2>&1 | tail -1
+"$check" --within soon 2>&1 | tail -1
 echo '--- no time for any'
 "$check" --from memcheck --device cpu:queued --patience 0 --output over.txt > printed.txt
 tail -n +2 over.txt | sed 's/^[0-9]* s/N s/'
+"$check" --part speed --from profile-step --device cpu:queued --patience 0 | grep over:
 
 "$check" --device cpu:queued --patience 10 --output tried.txt > printed.txt
 echo "tried on a processor: exit $?"
 cmp <(sort tried.txt) <(sort printed.txt)  # which has the rows as they have ended
 awk '/ s  / { print $1, $2 }' tried.txt
 grep ' failed ' tried.txt
+sed -n 's/, [0-9.]* s$//; s/^--- //p' tried.txt.facts
 tail -2 tried.txt | sed 's/^[0-9]*/N/'
 
 for device in cpu:queued cpu:bf16; do
