@@ -81,8 +81,9 @@ def check_machine(machine):
         machine.note('.facts', f'--- {heading}\n{text.rstrip()}\n\n')
     lacks = re.findall(r'^\s*(\S+) => not found', known.get(PLUGIN, ''), re.M)
     if lacks and not machine.dry:
-        raise Failed(f'{PLUGIN} needs {", ".join(lacks)}, found neither where the loader looks nor in Python\'s packages '
-                     f'({" ".join(folders_in_packages("lib")) or "none of NVIDIA"}): install CUDA\'s libraries')
+        packages = ' '.join(folders_in_packages('lib')) or 'none of NVIDIA'
+        raise Failed(f'{PLUGIN} needs {", ".join(lacks)}, found neither where the loader looks nor in Python\'s '
+                     f'packages ({packages}): install CUDA\'s libraries')
     start = time.monotonic()
     said = machine.run('weir', 'profile', machine.small, '--device', machine.device('bf16'), '--verbose', '-o',
                        machine.numbered('profile.json'))
@@ -93,8 +94,8 @@ def check_machine(machine):
         gpu = machine.told('nvidia-smi', '--query-gpu=name,driver_version,clocks.sm,clocks.max.sm',
                            '--format=csv,noheader').strip().replace('\n', '; ')
     version = machine.run('weir', '--version').strip()
-    return 'measured', (f'{gpu}; {version}; Python {platform.python_version()}; {platform.platform()}; the first profile '
-                        f'took {took:.1f} s; more in {machine.beside(".facts")}')
+    return 'measured', (f'{gpu}; {version}; Python {platform.python_version()}; {platform.platform()}; the first '
+                        f'profile took {took:.1f} s; more in {machine.beside(".facts")}')
 
 
 def compared(program, kind):
