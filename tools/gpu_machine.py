@@ -178,10 +178,11 @@ class Machine:
     is kept in a file, and files for people stand beside `output`, where there is one.
     """
 
-    def __init__(self, folder, device, output=None):
+    def __init__(self, folder, device, output=None, small=False):
         self.folder, self.base, self.output = folder, device, output
         self.children, self.of_peer = Children(), ()
-        self.dry = not device.startswith('cuda')  # tried on a processor: small models, and no speed is judged
+        self.on_gpu = device.startswith('cuda')
+        self.dry = small or not self.on_gpu  # only tried: small models, and no speed is judged
         self.small = 'gpt-nano,' + ('width=32,blocks=3,heads=2,sequence=16,micro_batch=2' if self.dry else
                                     'width=64,blocks=4,heads=4,sequence=64')
         self.deadline = 0
@@ -197,13 +198,13 @@ class Machine:
 
     def in_kind(self, kind):
         """The device in a kind of numbers: '' is fp32."""
-        if kind == 'tf32' and self.dry:
+        if kind == 'tf32' and not self.on_gpu:
             raise Skipped('a processor has no TF32')
         return self.device(kind)
 
     def one_gpu(self):
         """Named by its number, all processes take the same."""
-        return self.base if self.dry else 'cuda:0'
+        return 'cuda:0' if self.on_gpu else self.base
 
     def gpt2(self, *words):
         """gpt2, its head tied, with sizes of one's own; where all this is only tried, a model that a processor runs in

@@ -48,7 +48,7 @@ MOST_SECONDS_AFTER_KILL = 5
 def judged(machine, good, seen):
     """Of what has a target: speeds mean nothing where all this is only tried."""
     if machine.dry:
-        return 'measured', seen + ', which is not judged on a processor'
+        return 'measured', seen + ', which is not judged of small models'
     return 'passed' if good else 'off target', seen
 
 
