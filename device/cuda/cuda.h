@@ -11,7 +11,8 @@
 //     cuda_capture.c     many calls as one: CUDA graphs
 //     cuda_kernels.c     the table of kernels: launch.h, and these two:
 //     cuda_matmul.c      matrix products by cuBLASLt
-//     cuda_attention.c   attention by cuDNN: its graphs in cudnn_attention.c, over cudnn_graph.c and cudnn_plan.c
+//     cuda_attention.c   attention by cuDNN: its graphs in cudnn_attention.c, over cudnn_graph.c and cudnn_plan.c; what
+//                        is known of its versions in cudnn_versions.c
 //     cuda_communicator.c   messages to other GPUs by NCCL
 //
 // Nothing here waits for the device but by asking again and again with short sleeps

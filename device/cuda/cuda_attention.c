@@ -9,7 +9,6 @@
 //     workspace   | cuDNN's | D of each row |      of a backward; a forward has the first part only
 #include <assert.h>
 #include <cudnn.h>
-#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +17,7 @@
 #include "common/number.h"
 #include "device/cuda/cuda.h"
 #include "device/cuda/cudnn_attention.h"
+#include "device/cuda/cudnn_versions.h"
 
 struct entry {
     struct attention shape;
@@ -125,15 +125,19 @@ static struct entry *make(struct cudnn *cudnn, const struct attention *shape, bo
 
 // --- what a device tells -----------------------------------------------------------------
 
-// cuDNN reads 16 bytes at a time. Parts of sequences our own kernels attend to.
-static bool is_for_cudnn(const struct device *device, const struct attention *shape)
+static bool is_for_cudnn(const struct device *device, const struct attention *shape, bool is_backward)
 {
-    return device->precision == PRECISION_BF16 && shape->size % 8 == 0 && !attention_is_part(shape);
+    return device->precision == PRECISION_BF16 && cudnn_attends(cudnnGetVersion(), shape, is_backward);
 }
 
-static bool tell(struct cuda_device *own, const struct attention *shape, bool is_backward, uint64_t *bytes,
+static bool tell(struct device *device, const struct attention *shape, bool is_backward, uint64_t *bytes,
                  struct error *error)
 {
+    struct cuda_device *own = cuda_device_of(device);
+    if (!is_for_cudnn(device, shape, is_backward))
+        return true;
+    if (!cudnn_is_sound(cudnnGetVersion(), error))
+        return false;
     if (!own->attention && !(own->attention = cudnn_create(NULL, error)))
         return false;
     const struct entry *entry = find(own->attention, shape, is_backward);
@@ -148,12 +152,10 @@ bool cuda_attention_bytes(struct device *device, const struct attention *shape, 
                           struct error *error)
 {
     struct cuda_device *own = cuda_device_of(device);
-    if (!is_for_cudnn(device, shape))
-        return true;
     cuda_enter(device);
     pthread_mutex_lock(&own->attention_lock);
-    const bool good = tell(own, shape, false, &bytes->forward, error)
-                   && tell(own, shape, true, &bytes->backward, error);
+    const bool good = tell(device, shape, false, &bytes->forward, error)
+                   && tell(device, shape, true, &bytes->backward, error);
     pthread_mutex_unlock(&own->attention_lock);
     return good;
 }
@@ -231,23 +233,24 @@ static bool are_for_cudnn(const void *const addresses[], size_t count)
     return true;
 }
 
-static const float lowest = -FLT_MAX, one = 1;
+static const float one = 1;
 
 static bool forward_by_cudnn(struct queue *queue, const struct attention *shape, struct values *out, float *log_sums,
                              const struct values *qkv, void *workspace)
 {
     const void *const addresses[] = { out, log_sums, qkv, workspace };
-    if (!is_for_cudnn(queue->device, shape) || !are_for_cudnn(addresses, sizeof addresses / sizeof addresses[0]))
+    if (!is_for_cudnn(queue->device, shape, false)
+        || !are_for_cudnn(addresses, sizeof addresses / sizeof addresses[0]))
         return false;
     const struct entry *entry = entry_of(queue, shape, false);
     if (!entry || entry->is_refused)
         return !entry;  // the queue has failed
-    const float scale = 1 / sqrtf((float)shape->size);
+    const float scale = 1 / sqrtf((float)shape->size), masked = cudnn_masked(cudnnGetVersion());
     const struct binding bindings[] = {
         { ATTENTION_Q, part_of(qkv, shape, 0) }, { ATTENTION_K, part_of(qkv, shape, 1) },
         { ATTENTION_V, part_of(qkv, shape, 2) }, { ATTENTION_OUT, out },
         { ATTENTION_LOG_SUMS, log_sums },        { ATTENTION_SCALE, &scale },
-        { ATTENTION_LOWEST, &lowest },
+        { ATTENTION_MASKED, &masked },
     };
     run(queue, entry, bindings, sizeof bindings / sizeof bindings[0], workspace);
     return true;
@@ -258,12 +261,13 @@ static bool backward_by_cudnn(struct queue *queue, const struct attention *shape
                               const struct values *qkv, void *workspace)
 {
     const void *const addresses[] = { qkv_gradient, out_gradient, out, log_sums, qkv, workspace };
-    if (!is_for_cudnn(queue->device, shape) || !are_for_cudnn(addresses, sizeof addresses / sizeof addresses[0]))
+    if (!is_for_cudnn(queue->device, shape, true)
+        || !are_for_cudnn(addresses, sizeof addresses / sizeof addresses[0]))
         return false;
     const struct entry *entry = entry_of(queue, shape, true);
     if (!entry || entry->is_refused)
         return !entry;  // the queue has failed
-    const float scale = 1 / sqrtf((float)shape->size);
+    const float scale = 1 / sqrtf((float)shape->size), masked = cudnn_masked(cudnnGetVersion());
     const struct binding bindings[] = {
         { ATTENTION_Q, part_of(qkv, shape, 0) },
         { ATTENTION_K, part_of(qkv, shape, 1) },
@@ -271,7 +275,7 @@ static bool backward_by_cudnn(struct queue *queue, const struct attention *shape
         { ATTENTION_OUT, out },
         { ATTENTION_LOG_SUMS, log_sums },
         { ATTENTION_SCALE, &scale },
-        { ATTENTION_LOWEST, &lowest },
+        { ATTENTION_MASKED, &masked },
         { ATTENTION_OUT_GRADIENT, out_gradient },
         { ATTENTION_Q_GRADIENT, part_of(qkv_gradient, shape, 0) },
         { ATTENTION_K_GRADIENT, part_of(qkv_gradient, shape, 1) },

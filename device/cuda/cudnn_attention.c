@@ -54,7 +54,7 @@ void cudnn_attention_forward(struct cudnn_graph *graph, const struct attention *
     const struct cudnn_tensor out = in_memory(graph, ATTENTION_OUT, at.heads, at.in_out);
     const struct cudnn_tensor log_sums = cudnn_real(graph, ATTENTION_LOG_SUMS, CUDNN_DATA_FLOAT, at.rows, at.per_row);
     const struct cudnn_tensor scale = cudnn_scalar(graph, ATTENTION_SCALE);
-    const struct cudnn_tensor lowest = cudnn_scalar(graph, ATTENTION_LOWEST);
+    const struct cudnn_tensor masked = cudnn_scalar(graph, ATTENTION_MASKED);
     const struct cudnn_tensor product = of_scores(graph, &at), scaled = of_scores(graph, &at),
                               scores = of_scores(graph, &at), below = of_scores(graph, &at),
                               exponentials = of_scores(graph, &at);
@@ -63,7 +63,7 @@ void cudnn_attention_forward(struct cudnn_graph *graph, const struct attention *
 
     cudnn_multiply(graph, q, k, product);
     cudnn_both(graph, CUDNN_POINTWISE_MUL, product, scale, scaled);
-    cudnn_mask_ahead(graph, scaled, lowest, scores);
+    cudnn_mask_ahead(graph, scaled, masked, scores);
     cudnn_reduce(graph, CUDNN_REDUCE_TENSOR_MAX, scores, most);
     cudnn_both(graph, CUDNN_POINTWISE_SUB, scores, most, below);
     cudnn_each(graph, CUDNN_POINTWISE_EXP, below, exponentials);
@@ -96,15 +96,15 @@ static struct cudnn_tensor again(struct cudnn_graph *graph, const struct shapes 
 {
     const struct cudnn_tensor log_sums = cudnn_real(graph, ATTENTION_LOG_SUMS, CUDNN_DATA_FLOAT, at->rows,
                                                     at->per_row);
-    const struct cudnn_tensor lowest = cudnn_scalar(graph, ATTENTION_LOWEST);
+    const struct cudnn_tensor masked = cudnn_scalar(graph, ATTENTION_MASKED);
     const struct cudnn_tensor product = of_scores(graph, at), scaled = of_scores(graph, at),
-                              logs = of_scores(graph, at), masked = of_scores(graph, at),
+                              lowered = of_scores(graph, at), logs = of_scores(graph, at),
                               probabilities = of_scores(graph, at);
     cudnn_multiply(graph, q, k, product);
     cudnn_both(graph, CUDNN_POINTWISE_MUL, product, scale, scaled);
-    cudnn_both(graph, CUDNN_POINTWISE_SUB, scaled, log_sums, logs);
-    cudnn_mask_ahead(graph, logs, lowest, masked);
-    cudnn_each(graph, CUDNN_POINTWISE_EXP, masked, probabilities);
+    cudnn_both(graph, CUDNN_POINTWISE_SUB, scaled, log_sums, lowered);
+    cudnn_mask_ahead(graph, lowered, masked, logs);
+    cudnn_each(graph, CUDNN_POINTWISE_EXP, logs, probabilities);
     return probabilities;
 }
 

@@ -1,5 +1,7 @@
-// The workspace of attention by cuDNN: what a device tells who asks, and what cuDNN is then given. GPU and cuDNN are
-// played, as far as device/cuda/cuda_attention.c calls them.
+// Attention by cuDNN: what a device tells who asks for its workspace, what cuDNN is then given, and which shapes and
+// versions it is not asked for. GPU and cuDNN are played, as far as device/cuda/cuda_attention.c calls them.
+#include <float.h>
+#include <math.h>
 #include <string.h>
 
 #include "device/cuda/cuda.h"
@@ -14,10 +16,17 @@ static const uint64_t row_sum_bytes = 2 * 128 * 3 * sizeof(float);
 static struct {
     int64_t plan_bytes;          // of the next plan
     cudnnStatus_t status;        // of making it
+    size_t version;
     unsigned plans, runs;        // so far
     unsigned own_runs;           // of our own kernels
     void *workspace, *row_sums;  // that the last run was given
+    float masked;
 } cudnn;
+
+size_t cudnnGetVersion(void)
+{
+    return cudnn.version;
+}
 
 cudnnStatus_t cudnnCreate(cudnnHandle_t *handle)
 {
@@ -74,6 +83,8 @@ cudnnStatus_t cudnn_plan_run(const struct cudnn_plan *plan, cudnnHandle_t handle
     for (size_t i = 0; i < count; i++)
         if (ids[i] == ATTENTION_ROW_SUMS)
             cudnn.row_sums = addresses[i];
+        else if (ids[i] == ATTENTION_MASKED)
+            cudnn.masked = *(const float *)addresses[i];
     return CUDNN_STATUS_SUCCESS;
 }
 
@@ -128,6 +139,7 @@ static const struct device_functions functions = { .attention_bytes = cuda_atten
 static void set_up(struct bench *bench)
 {
     memset(&cudnn, 0, sizeof cudnn);
+    cudnn.version = 91900;
     *bench = (struct bench){
         .own = { .attention_lock = PTHREAD_MUTEX_INITIALIZER },
         .device = { .functions = &functions, .precision = PRECISION_BF16 },
@@ -147,22 +159,32 @@ static void clear(struct bench *bench)
     free(bench->memory);
 }
 
-static struct attention_bytes ask(struct bench *bench)
+static struct attention_bytes ask_of(struct bench *bench, const struct attention *of)
 {
     struct error error = { 0 };
     struct attention_bytes bytes;
-    assert_good(attention_bytes(&bench->device, &shape, &bytes, &error), error);
+    assert_good(attention_bytes(&bench->device, of, &bytes, &error), error);
     return bytes;
 }
 
-static void attend(struct bench *bench, bool is_backward)
+static struct attention_bytes ask(struct bench *bench)
+{
+    return ask_of(bench, &shape);
+}
+
+static void attend_to(struct bench *bench, const struct attention *to, bool is_backward)
 {
     struct values *values = (struct values *)bench->memory;
     float *log_sums = (float *)bench->memory;
     if (is_backward)
-        cuda_attend_backward(&bench->queue, &shape, values, values, values, log_sums, values, bench->workspace);
+        cuda_attend_backward(&bench->queue, to, values, values, values, log_sums, values, bench->workspace);
     else
-        cuda_attend(&bench->queue, &shape, values, log_sums, values, bench->workspace);
+        cuda_attend(&bench->queue, to, values, log_sums, values, bench->workspace);
+}
+
+static void attend(struct bench *bench, bool is_backward)
+{
+    attend_to(bench, &shape, is_backward);
 }
 
 // --- tests -----------------------------------------------------------------------------------
@@ -265,6 +287,87 @@ static void what_is_wrong_with_cudnn_is_told_who_asks(void **state)
     clear(&bench);
 }
 
+// --- shapes and versions that cuDNN is not asked for ------------------------------------------
+
+// Whether cuDNN attends in each direction; otherwise our own kernels do.
+static struct asked_row {
+    const char *name;
+    size_t version;
+    struct attention shape;
+    bool forward, backward;
+} asked_rows[] = {
+    { "a sequence of one position is never cuDNN's", 91900, { 2, 1, 3, 64, 0, 0 }, false, false },
+    { "one of two is", 91900, { 2, 2, 3, 64, 0, 0 }, true, true },
+    { "of a part of a sequence nothing is", 91900, { 2, 64, 3, 64, 64, 128 }, false, false },
+    { "heads that it cannot read are not", 91900, { 2, 128, 3, 20, 0, 0 }, false, false },
+    { "before 9.16 a backward has full tiles", 91501, { 2, 100, 3, 64, 0, 0 }, true, false },
+    { "which it has at a multiple of 128", 91501, { 2, 256, 3, 64, 0, 0 }, true, true },
+    { "from 9.16 on it need not", 91600, { 2, 100, 3, 64, 0, 0 }, true, true },
+};
+
+static void cudnn_is_asked_for(void **state)
+{
+    const struct asked_row *row = *state;
+    struct bench bench;
+    struct error error = { 0 };
+    set_up(&bench);
+    cudnn.version = row->version;
+    cudnn.plan_bytes = 1000;
+    const struct attention_bytes bytes = ask_of(&bench, &row->shape);
+    const uint64_t own = attention_workspace_bytes(&row->shape);
+    assert_int_equal(bytes.forward == own, !row->forward);
+    assert_int_equal(bytes.backward == own, !row->backward);
+    attend_to(&bench, &row->shape, false);
+    attend_to(&bench, &row->shape, true);
+    assert_int_equal(cudnn.runs, (unsigned)row->forward + (unsigned)row->backward);
+    assert_int_equal(cudnn.own_runs, 2 - cudnn.runs);
+    assert_good(queue_report(&bench.queue, &error), error);
+    clear(&bench);
+}
+
+static void a_version_whose_gradients_are_wrong_is_refused(void **state)
+{
+    (void)state;
+    struct bench bench;
+    struct error error = { 0 };
+    struct attention_bytes bytes;
+    set_up(&bench);
+    cudnn.version = 91001;
+    assert_false(attention_bytes(&bench.device, &shape, &bytes, &error));
+    assert_error(error, "cuDNN 9.10.1, which is installed here, has a backward of attention that is known to be wrong:"
+                        " install cuDNN 9.16 or later (pip's nvidia-cudnn-cu13 is one)");
+    assert_int_equal(error.kind, ERROR_MACHINE);
+    cudnn.version = 91000;
+    assert_false(attention_bytes(&bench.device, &shape, &bytes, &error));
+    assert_int_equal(cudnn.plans, 0);
+    bench.device.precision = PRECISION_FP32;  // which takes none of it
+    assert_good(attention_bytes(&bench.device, &shape, &bytes, &error), error);
+    bench.device.precision = PRECISION_BF16;
+    cudnn.version = 91002;
+    assert_good(attention_bytes(&bench.device, &shape, &bytes, &error), error);
+    cudnn.version = 90900;
+    assert_good(attention_bytes(&bench.device, &shape, &bytes, &error), error);
+    clear(&bench);
+}
+
+static void what_looks_ahead_is_masked_as_the_version_wants(void **state)
+{
+    (void)state;
+    struct bench bench;
+    set_up(&bench);
+    ask(&bench);
+    for (int is_backward = 0; is_backward < 2; is_backward++) {
+        cudnn.version = 91002;
+        attend(&bench, is_backward);
+        assert_true(cudnn.masked == -INFINITY);
+        cudnn.version = 90900;
+        attend(&bench, is_backward);
+        assert_true(cudnn.masked == -FLT_MAX);
+    }
+    assert_int_equal(cudnn.runs, 4);
+    clear(&bench);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -274,6 +377,15 @@ int main(void)
         cmocka_unit_test(who_has_not_asked_fails),
         cmocka_unit_test(where_cudnn_has_no_plan_our_own_kernels_attend),
         cmocka_unit_test(what_is_wrong_with_cudnn_is_told_who_asks),
+        TEST_ROW(cudnn_is_asked_for, &asked_rows[0]),
+        TEST_ROW(cudnn_is_asked_for, &asked_rows[1]),
+        TEST_ROW(cudnn_is_asked_for, &asked_rows[2]),
+        TEST_ROW(cudnn_is_asked_for, &asked_rows[3]),
+        TEST_ROW(cudnn_is_asked_for, &asked_rows[4]),
+        TEST_ROW(cudnn_is_asked_for, &asked_rows[5]),
+        TEST_ROW(cudnn_is_asked_for, &asked_rows[6]),
+        cmocka_unit_test(a_version_whose_gradients_are_wrong_is_refused),
+        cmocka_unit_test(what_looks_ahead_is_masked_as_the_version_wants),
     };
     return cmocka_run_group_tests_name("cuda_workspace", tests, NULL, NULL);
 }
