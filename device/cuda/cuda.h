@@ -153,11 +153,11 @@ struct cublas *cublas_create(struct device *device, struct error *error);
 void cublas_free(struct cublas *cublas);
 void cuda_matmul(struct queue *queue, const struct matmul *matmul);
 
-struct cudnn *cudnn_create(cudaStream_t stream, struct error *error);
+struct cudnn *cudnn_create(cudaStream_t stream, enum precision precision, struct error *error);
 void cudnn_free(struct cudnn *cudnn);
 bool cuda_attention_bytes(struct device *device, const struct attention *attention, struct attention_bytes *bytes,
                           struct error *error);
-// cuDNN's where it takes the shape and the numbers are bfloat16, otherwise launch.h's.
+// cuDNN's where it takes the shape and the numbers have 16 bits, otherwise launch.h's.
 void cuda_attend(struct queue *queue, const struct attention *attention, struct values *out, float *log_sums,
                  const struct values *qkv, void *workspace);
 void cuda_attend_backward(struct queue *queue, const struct attention *attention, struct values *qkv_gradient,

@@ -1,4 +1,4 @@
-// Attention: by cuDNN where the numbers are bfloat16 and cuDNN has a plan for the shape that
+// Attention: by cuDNN where the numbers have 16 bits and cuDNN has a plan for the shape that
 // repeats its bits, otherwise by our own kernels. Both keep the same logarithms of sums,
 // so either's backward goes with either's forward.
 //
@@ -29,19 +29,21 @@ struct entry {
 
 struct cudnn {
     cudnnHandle_t handle;
+    enum precision precision;
     struct entry *entries;
     size_t count;
 };
 
 // --- opening and closing -----------------------------------------------------------------
 
-struct cudnn *cudnn_create(cudaStream_t stream, struct error *error)
+struct cudnn *cudnn_create(cudaStream_t stream, enum precision precision, struct error *error)
 {
     struct cudnn *cudnn = calloc(1, sizeof *cudnn);
     if (!cudnn) {
         error_no_memory(error, "attention");
         return NULL;
     }
+    cudnn->precision = precision;
     cudnnStatus_t status = cudnnCreate(&cudnn->handle);
     if (status == CUDNN_STATUS_SUCCESS)
         status = cudnnSetStream(cudnn->handle, stream);
@@ -75,15 +77,15 @@ static void count_workspace(struct entry *entry)
         entry->workspace_bytes = entry->row_sums_at + shape->batch * shape->heads * shape->sequence * sizeof(float);
 }
 
-static bool fill_entry(struct entry *entry, cudnnHandle_t handle, struct error *error)
+static bool fill_entry(struct entry *entry, const struct cudnn *cudnn, struct error *error)
 {
     struct cudnn_graph graph = { 0 };
     struct error reason = { 0 };
     if (entry->is_backward)
-        cudnn_attention_backward(&graph, &entry->shape);
+        cudnn_attention_backward(&graph, &entry->shape, cudnn->precision);
     else
-        cudnn_attention_forward(&graph, &entry->shape);
-    const cudnnStatus_t status = cudnn_plan_make(&entry->plan, &graph, handle, NULL, &reason);
+        cudnn_attention_forward(&graph, &entry->shape, cudnn->precision);
+    const cudnnStatus_t status = cudnn_plan_make(&entry->plan, &graph, cudnn->handle, NULL, &reason);
     cudnn_graph_clear(&graph);
     entry->is_refused = cudnn_has_none(status);
     if (status == CUDNN_STATUS_SUCCESS)
@@ -115,7 +117,7 @@ static struct entry *make(struct cudnn *cudnn, const struct attention *shape, bo
     cudnn->entries = grown;
     struct entry *entry = &grown[cudnn->count];
     *entry = (struct entry){ .shape = *shape, .is_backward = is_backward };
-    if (!fill_entry(entry, cudnn->handle, error)) {
+    if (!fill_entry(entry, cudnn, error)) {
         cudnn_plan_clear(&entry->plan);
         return NULL;
     }
@@ -127,7 +129,7 @@ static struct entry *make(struct cudnn *cudnn, const struct attention *shape, bo
 
 static bool is_for_cudnn(const struct device *device, const struct attention *shape, bool is_backward)
 {
-    return device->precision == PRECISION_BF16 && cudnn_attends(cudnnGetVersion(), shape, is_backward);
+    return device->precision != PRECISION_FP32 && cudnn_attends(cudnnGetVersion(), shape, is_backward);
 }
 
 static bool tell(struct device *device, const struct attention *shape, bool is_backward, uint64_t *bytes,
@@ -138,7 +140,7 @@ static bool tell(struct device *device, const struct attention *shape, bool is_b
         return true;
     if (!cudnn_is_sound(cudnnGetVersion(), error))
         return false;
-    if (!own->attention && !(own->attention = cudnn_create(NULL, error)))
+    if (!own->attention && !(own->attention = cudnn_create(NULL, device->precision, error)))
         return false;
     const struct entry *entry = find(own->attention, shape, is_backward);
     if (!entry && !(entry = make(own->attention, shape, is_backward, error)))
@@ -181,7 +183,7 @@ static const struct entry *entry_of(struct queue *queue, const struct attention 
     struct entry *entry = own->cudnn ? find(own->cudnn, shape, is_backward) : NULL;
     if (entry)
         return entry;
-    if (own->cudnn || (own->cudnn = cudnn_create(own->launch.stream, &error)))
+    if (own->cudnn || (own->cudnn = cudnn_create(own->launch.stream, queue->device->precision, &error)))
         entry = make(own->cudnn, shape, is_backward, &error);
     if (entry && was_told(queue->device, entry))
         return entry;
@@ -220,6 +222,7 @@ static void run(struct queue *queue, const struct entry *entry, const struct bin
     queue_fail(queue, sentence);
 }
 
+// Q, K or V: what 16 bits have of either kind lies alike.
 static const struct values *part_of(const struct values *qkv, const struct attention *shape, size_t part)
 {
     return values_at(qkv, PRECISION_BF16, part * shape->heads * shape->size);

@@ -1,7 +1,7 @@
-// The maker of "cuda" devices: "cuda", "cuda:1", "cuda:bf16", "cuda:fp16" (whose attention is all by our own kernels),
-// "cuda:1,tf32"; "cuda:graphs", whose queues record (device.h); "cuda:registered", whose messages NCCL moves without a
-// copy in between where it can; "cuda:spare=16", whose matrix products leave 16 multiprocessors to messages; and
-// "cuda:seen", whose memory is the host's, so that tests which look into it run on a GPU as they are.
+// The maker of "cuda" devices: "cuda", "cuda:1", "cuda:bf16", "cuda:fp16", "cuda:1,tf32"; "cuda:graphs", whose queues
+// record (device.h); "cuda:registered", whose messages NCCL moves without a copy in between where it can;
+// "cuda:spare=16", whose matrix products leave 16 multiprocessors to messages; and "cuda:seen", whose memory is the
+// host's, so that tests which look into it run on a GPU as they are.
 #include <assert.h>
 #include <cublasLt.h>
 #include <cudnn.h>

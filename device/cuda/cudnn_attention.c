@@ -1,7 +1,10 @@
 #include "device/cuda/cudnn_attention.h"
 
+#include <assert.h>
+
 // The shapes of one attention: rows are queries, columns are keys.
 struct shapes {
+    cudnnDataType_t type;  // of what is in memory, and of what products read
     int64_t heads[4];      // [batch][heads][sequence][size], of Q, O and their gradients
     int64_t turned[4];     // [batch][heads][size][sequence], of K^T and V^T
     int64_t scores[4];     // [batch][heads][sequence][sequence]
@@ -12,11 +15,13 @@ struct shapes {
     int64_t turned_scores[4];  // strides of scores read across
 };
 
-static struct shapes shapes_of(const struct attention *shape)
+static struct shapes shapes_of(const struct attention *shape, enum precision precision)
 {
+    assert(precision != PRECISION_FP32);
     const int64_t b = (int64_t)shape->batch, s = (int64_t)shape->sequence, h = (int64_t)shape->heads,
                   d = (int64_t)shape->size;
     return (struct shapes){
+        .type = precision == PRECISION_FP16 ? CUDNN_DATA_HALF : CUDNN_DATA_BFLOAT16,
         .heads = { b, h, s, d },
         .turned = { b, h, d, s },
         .scores = { b, h, s, s },
@@ -29,10 +34,10 @@ static struct shapes shapes_of(const struct attention *shape)
     };
 }
 
-static struct cudnn_tensor in_memory(struct cudnn_graph *graph, enum cudnn_attention_id id, const int64_t dims[4],
-                                     const int64_t strides[4])
+static struct cudnn_tensor in_memory(struct cudnn_graph *graph, enum cudnn_attention_id id, const struct shapes *at,
+                                     const int64_t dims[4], const int64_t strides[4])
 {
-    return cudnn_real(graph, id, CUDNN_DATA_BFLOAT16, dims, strides);
+    return cudnn_real(graph, id, at->type, dims, strides);
 }
 
 static struct cudnn_tensor of_scores(struct cudnn_graph *graph, const struct shapes *at)
@@ -45,13 +50,13 @@ static struct cudnn_tensor of_rows(struct cudnn_graph *graph, const struct shape
     return cudnn_between(graph, CUDNN_DATA_FLOAT, at->rows);
 }
 
-void cudnn_attention_forward(struct cudnn_graph *graph, const struct attention *shape)
+void cudnn_attention_forward(struct cudnn_graph *graph, const struct attention *shape, enum precision precision)
 {
-    const struct shapes at = shapes_of(shape);
-    const struct cudnn_tensor q = in_memory(graph, ATTENTION_Q, at.heads, at.in_qkv);
-    const struct cudnn_tensor k = in_memory(graph, ATTENTION_K, at.turned, at.turned_in_qkv);
-    const struct cudnn_tensor v = in_memory(graph, ATTENTION_V, at.heads, at.in_qkv);
-    const struct cudnn_tensor out = in_memory(graph, ATTENTION_OUT, at.heads, at.in_out);
+    const struct shapes at = shapes_of(shape, precision);
+    const struct cudnn_tensor q = in_memory(graph, ATTENTION_Q, &at, at.heads, at.in_qkv);
+    const struct cudnn_tensor k = in_memory(graph, ATTENTION_K, &at, at.turned, at.turned_in_qkv);
+    const struct cudnn_tensor v = in_memory(graph, ATTENTION_V, &at, at.heads, at.in_qkv);
+    const struct cudnn_tensor out = in_memory(graph, ATTENTION_OUT, &at, at.heads, at.in_out);
     const struct cudnn_tensor log_sums = cudnn_real(graph, ATTENTION_LOG_SUMS, CUDNN_DATA_FLOAT, at.rows, at.per_row);
     const struct cudnn_tensor scale = cudnn_scalar(graph, ATTENTION_SCALE);
     const struct cudnn_tensor masked = cudnn_scalar(graph, ATTENTION_MASKED);
@@ -59,7 +64,7 @@ void cudnn_attention_forward(struct cudnn_graph *graph, const struct attention *
                               scores = of_scores(graph, &at), below = of_scores(graph, &at),
                               exponentials = of_scores(graph, &at);
     const struct cudnn_tensor most = of_rows(graph, &at), sum = of_rows(graph, &at), log = of_rows(graph, &at);
-    const struct cudnn_tensor probabilities = cudnn_between(graph, CUDNN_DATA_BFLOAT16, at.scores);
+    const struct cudnn_tensor probabilities = cudnn_between(graph, at.type, at.scores);
 
     cudnn_multiply(graph, q, k, product);
     cudnn_both(graph, CUDNN_POINTWISE_MUL, product, scale, scaled);
@@ -112,26 +117,25 @@ static struct cudnn_tensor again(struct cudnn_graph *graph, const struct shapes 
 static void multiply_turned(struct cudnn_graph *graph, const struct shapes *at, struct cudnn_tensor scores,
                             struct cudnn_tensor other, struct cudnn_tensor gradient)
 {
-    const struct cudnn_tensor turned = cudnn_between_strided(graph, CUDNN_DATA_BFLOAT16, at->scores,
-                                                             at->turned_scores);
+    const struct cudnn_tensor turned = cudnn_between_strided(graph, at->type, at->scores, at->turned_scores);
     cudnn_reshape(graph, scores, turned);
     cudnn_multiply(graph, turned, other, gradient);
 }
 
-void cudnn_attention_backward(struct cudnn_graph *graph, const struct attention *shape)
+void cudnn_attention_backward(struct cudnn_graph *graph, const struct attention *shape, enum precision precision)
 {
-    const struct shapes at = shapes_of(shape);
-    const struct cudnn_tensor q = in_memory(graph, ATTENTION_Q, at.heads, at.in_qkv);
-    const struct cudnn_tensor k = in_memory(graph, ATTENTION_K, at.turned, at.turned_in_qkv);
-    const struct cudnn_tensor v = in_memory(graph, ATTENTION_V, at.turned, at.turned_in_qkv);
-    const struct cudnn_tensor out = in_memory(graph, ATTENTION_OUT, at.heads, at.in_out);
-    const struct cudnn_tensor out_gradient = in_memory(graph, ATTENTION_OUT_GRADIENT, at.heads, at.in_out);
+    const struct shapes at = shapes_of(shape, precision);
+    const struct cudnn_tensor q = in_memory(graph, ATTENTION_Q, &at, at.heads, at.in_qkv);
+    const struct cudnn_tensor k = in_memory(graph, ATTENTION_K, &at, at.turned, at.turned_in_qkv);
+    const struct cudnn_tensor v = in_memory(graph, ATTENTION_V, &at, at.turned, at.turned_in_qkv);
+    const struct cudnn_tensor out = in_memory(graph, ATTENTION_OUT, &at, at.heads, at.in_out);
+    const struct cudnn_tensor out_gradient = in_memory(graph, ATTENTION_OUT_GRADIENT, &at, at.heads, at.in_out);
     const struct cudnn_tensor scale = cudnn_scalar(graph, ATTENTION_SCALE);
 
     const struct cudnn_tensor sums = row_sums(graph, &at, out, out_gradient);
     const struct cudnn_tensor probabilities = again(graph, &at, q, k, scale);
     multiply_turned(graph, &at, probabilities, out_gradient,
-                    in_memory(graph, ATTENTION_V_GRADIENT, at.heads, at.in_qkv));
+                    in_memory(graph, ATTENTION_V_GRADIENT, &at, at.heads, at.in_qkv));
 
     const struct cudnn_tensor product = of_scores(graph, &at), lowered = of_scores(graph, &at),
                               weighed = of_scores(graph, &at), gradients = of_scores(graph, &at);
@@ -139,9 +143,9 @@ void cudnn_attention_backward(struct cudnn_graph *graph, const struct attention 
     cudnn_both(graph, CUDNN_POINTWISE_SUB, product, sums, lowered);
     cudnn_both(graph, CUDNN_POINTWISE_MUL, lowered, probabilities, weighed);
     cudnn_both(graph, CUDNN_POINTWISE_MUL, weighed, scale, gradients);
-    multiply_turned(graph, &at, gradients, q, in_memory(graph, ATTENTION_K_GRADIENT, at.heads, at.in_qkv));
+    multiply_turned(graph, &at, gradients, q, in_memory(graph, ATTENTION_K_GRADIENT, &at, at.heads, at.in_qkv));
 
-    const struct cudnn_tensor keys = cudnn_between_strided(graph, CUDNN_DATA_BFLOAT16, at.heads, at.in_qkv);
+    const struct cudnn_tensor keys = cudnn_between_strided(graph, at.type, at.heads, at.in_qkv);
     cudnn_reshape(graph, k, keys);
-    cudnn_multiply(graph, gradients, keys, in_memory(graph, ATTENTION_Q_GRADIENT, at.heads, at.in_qkv));
+    cudnn_multiply(graph, gradients, keys, in_memory(graph, ATTENTION_Q_GRADIENT, &at, at.heads, at.in_qkv));
 }

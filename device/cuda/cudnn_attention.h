@@ -1,6 +1,7 @@
 // Private to the plug-in: attention as cuDNN's flash attention knows it, a graph of
 // plain operations in which cuDNN finds its fused kernels again. All numbers are
-// bfloat16 and lie as kernels.h says; what is between is never in memory.
+// of one precision, bfloat16 or fp16, and lie as kernels.h says; what is between is
+// never in memory.
 //
 //     forward    S = scale Q K^T, masked ahead     M = max of a row     Z = sum of exp(S - M)
 //                log_sums = M + log Z              O = exp(S - M) / Z  V
@@ -24,7 +25,7 @@ enum cudnn_attention_id {
     ATTENTION_ONE,
 };
 
-void cudnn_attention_forward(struct cudnn_graph *graph, const struct attention *shape);
-void cudnn_attention_backward(struct cudnn_graph *graph, const struct attention *shape);
+void cudnn_attention_forward(struct cudnn_graph *graph, const struct attention *shape, enum precision precision);
+void cudnn_attention_backward(struct cudnn_graph *graph, const struct attention *shape, enum precision precision);
 
 #endif

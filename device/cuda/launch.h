@@ -100,7 +100,7 @@ cudaError_t cuda_embedding_backward(const struct cuda_launch *launch, const stru
                                     float *words_gradient, float *positions_gradient,
                                     const struct values *out_gradient);
 
-// Any size of head up to 256, any sequence: what is done in fp32 and fp16, and in bf16 where cuDNN refuses the shape.
+// Any size of head up to 256, any sequence: what is done in fp32, and in 16 bits where cuDNN refuses the shape.
 // The log_sums are cuDNN's too (the natural logarithm), so that a forward of one suits the other's backward. The
 // workspace is attention_workspace_bytes().
 cudaError_t cuda_attention(const struct cuda_launch *launch, const struct attention *attention, struct values *out,

@@ -16,6 +16,7 @@ static const uint64_t row_sum_bytes = 2 * 128 * 3 * sizeof(float);
 static struct {
     int64_t plan_bytes;          // of the next plan
     cudnnStatus_t status;        // of making it
+    enum precision precision;    // that it was made for
     size_t version;
     unsigned plans, runs;        // so far
     unsigned own_runs;           // of our own kernels
@@ -47,14 +48,16 @@ cudnnStatus_t cudnnDestroy(cudnnHandle_t handle)
     return CUDNN_STATUS_SUCCESS;
 }
 
-void cudnn_attention_forward(struct cudnn_graph *graph, const struct attention *attention)
+void cudnn_attention_forward(struct cudnn_graph *graph, const struct attention *attention, enum precision precision)
 {
     (void)graph, (void)attention;
+    cudnn.precision = precision;
 }
 
-void cudnn_attention_backward(struct cudnn_graph *graph, const struct attention *attention)
+void cudnn_attention_backward(struct cudnn_graph *graph, const struct attention *attention, enum precision precision)
 {
     (void)graph, (void)attention;
+    cudnn.precision = precision;
 }
 
 cudnnStatus_t cudnn_plan_make(struct cudnn_plan *plan, struct cudnn_graph *graph, cudnnHandle_t handle,
@@ -226,6 +229,24 @@ static void cudnn_works_where_its_caller_says(void **state)
     clear(&bench);
 }
 
+static void what_cudnn_attends_to_has_the_device_s_precision(void **state)
+{
+    (void)state;
+    static const enum precision precisions[] = { PRECISION_BF16, PRECISION_FP16 };
+    for (size_t i = 0; i < 2; i++) {
+        struct bench bench;
+        set_up(&bench);
+        bench.device.precision = precisions[i];
+        ask(&bench);
+        assert_int_equal(cudnn.precision, precisions[i]);
+        attend(&bench, false);
+        attend(&bench, true);
+        assert_int_equal(cudnn.precision, precisions[i]);
+        assert_int_equal(cudnn.runs, 2);
+        clear(&bench);
+    }
+}
+
 static void who_was_told_of_less_fails(void **state)
 {
     (void)state;
@@ -373,6 +394,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_device_tells_what_cudnns_plans_take),
         cmocka_unit_test(cudnn_works_where_its_caller_says),
+        cmocka_unit_test(what_cudnn_attends_to_has_the_device_s_precision),
         cmocka_unit_test(who_was_told_of_less_fails),
         cmocka_unit_test(who_has_not_asked_fails),
         cmocka_unit_test(where_cudnn_has_no_plan_our_own_kernels_attend),

@@ -16,7 +16,7 @@ static void operations_of_a_forward_are_sound(void **state)
     (void)state;
     struct cudnn_graph graph = { 0 };
     struct error error = { 0 };
-    cudnn_attention_forward(&graph, &of_gpt2);
+    cudnn_attention_forward(&graph, &of_gpt2, PRECISION_BF16);
     assert_good(cudnn_graph_is_good(&graph, &error), error);
     assert_int_equal(graph.operation_count, 14);
     cudnn_graph_clear(&graph);
@@ -27,7 +27,7 @@ static void operations_of_a_backward_are_sound(void **state)
     (void)state;
     struct cudnn_graph graph = { 0 };
     struct error error = { 0 };
-    cudnn_attention_backward(&graph, &of_gpt2);
+    cudnn_attention_backward(&graph, &of_gpt2, PRECISION_FP16);
     assert_good(cudnn_graph_is_good(&graph, &error), error);
     assert_int_equal(graph.operation_count, 21);
     cudnn_graph_clear(&graph);
@@ -83,21 +83,31 @@ static cudnnBackendDescriptor_t describe_chip(void)
 
 static struct shape_row {
     const char *name;
+    enum precision precision;
     struct attention shape;
     bool has_forward, has_backward;
 } shape_rows[] = {
-    { "cuDNN has plans for GPT-2", { 8, 1024, 12, 64, 0, 0 }, true, true },
-    { "cuDNN has plans for a small and odd shape", { 1, 7, 3, 8, 0, 0 }, true, true },
-    { "cuDNN has no plans for heads of 20", { 2, 64, 2, 20, 0, 0 }, false, false },
-    { "cuDNN has no backward for heads of more than 256", { 2, 64, 2, 264, 0, 0 }, true, false },
+    { "cuDNN has plans for GPT-2", PRECISION_BF16, { 8, 1024, 12, 64, 0, 0 }, true, true },
+    { "cuDNN has plans for GPT-2 in fp16", PRECISION_FP16, { 8, 1024, 12, 64, 0, 0 }, true, true },
+    { "cuDNN has plans for a small and odd shape", PRECISION_BF16, { 1, 7, 3, 8, 0, 0 }, true, true },
+    { "cuDNN has no plans for heads of 20", PRECISION_BF16, { 2, 64, 2, 20, 0, 0 }, false, false },
+    { "cuDNN has none for them in fp16", PRECISION_FP16, { 2, 64, 2, 20, 0, 0 }, false, false },
+    { "cuDNN has no backward for heads of more than 256", PRECISION_BF16, { 2, 64, 2, 264, 0, 0 }, true, false },
 };
 
-static void check_plan(const struct attention *shape, bool is_backward, cudnnBackendDescriptor_t chip, bool expected)
+static void draw_graph(struct cudnn_graph *graph, const struct attention *shape, enum precision precision,
+                       bool is_backward)
 {
+    (is_backward ? cudnn_attention_backward : cudnn_attention_forward)(graph, shape, precision);
+}
+
+static void check_plan(const struct shape_row *row, bool is_backward, cudnnBackendDescriptor_t chip)
+{
+    const bool expected = is_backward ? row->has_backward : row->has_forward;
     struct cudnn_graph graph = { 0 };
     struct cudnn_plan plan;
     struct error error = { 0 };
-    (is_backward ? cudnn_attention_backward : cudnn_attention_forward)(&graph, shape);
+    draw_graph(&graph, &row->shape, row->precision, is_backward);
     const cudnnStatus_t status = cudnn_plan_make(&plan, &graph, NULL, chip, &error);
     cudnn_plan_clear(&plan);
     cudnn_graph_clear(&graph);
@@ -115,8 +125,8 @@ static void cudnn_has_plans_for(void **state)
     cudnnBackendDescriptor_t chip = describe_chip();
     if (!chip)
         TEST_SKIP("this cuDNN cannot be told of a chip in this way");
-    check_plan(&row->shape, false, chip, row->has_forward);
-    check_plan(&row->shape, true, chip, row->has_backward);
+    check_plan(row, false, chip);
+    check_plan(row, true, chip);
     cudnnBackendDestroyDescriptor(chip);
 }
 
@@ -136,12 +146,13 @@ static void set(cudnnBackendDescriptor_t descriptor, cudnnBackendAttributeName_t
 }
 
 // Of cuDNN's first suggestion, which says it ahead of the plan.
-static int64_t suggested_workspace(const struct attention *shape, bool is_backward, cudnnBackendDescriptor_t chip)
+static int64_t suggested_workspace(const struct attention *shape, enum precision precision, bool is_backward,
+                                   cudnnBackendDescriptor_t chip)
 {
     const cudnnBackendHeurMode_t mode = CUDNN_HEUR_MODE_A;
     struct cudnn_graph graph = { 0 };
     int64_t count = 0, bytes = -1;
-    (is_backward ? cudnn_attention_backward : cudnn_attention_forward)(&graph, shape);
+    draw_graph(&graph, shape, precision, is_backward);
     cudnnBackendDescriptor_t whole = made(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
     cudnnBackendDescriptor_t heuristic = made(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
     cudnnBackendDescriptor_t first = made(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
@@ -172,8 +183,10 @@ static void a_backward_keeps_dp_in_its_workspace(void **state)
     cudnnBackendDescriptor_t chip = has_driver() ? describe_chip() : NULL;
     if (!chip)
         TEST_SKIP("this cuDNN cannot be told of a chip here");
-    assert_int_equal(suggested_workspace(&shape, false, chip), 256);
-    assert_int_equal(suggested_workspace(&shape, true, chip), 2 * 16 * 12 * 1024 * 1024 + 256);
+    for (enum precision precision = PRECISION_BF16; precision <= PRECISION_FP16; precision++) {
+        assert_int_equal(suggested_workspace(&shape, precision, false, chip), 256);
+        assert_int_equal(suggested_workspace(&shape, precision, true, chip), 2 * 16 * 12 * 1024 * 1024 + 256);
+    }
     cudnnBackendDestroyDescriptor(chip);
 }
 
@@ -186,7 +199,8 @@ static struct own_row {
 } own_rows[] = {
     { "attention of floats takes what our own kernels take", PRECISION_FP32, { 8, 1024, 12, 64, 0, 0 } },
     { "attention of heads that cuDNN cannot read, too", PRECISION_BF16, { 2, 64, 2, 20, 0, 0 } },
-    { "attention of fp16, too", PRECISION_FP16, { 8, 1024, 12, 64, 0, 0 } },
+    { "in fp16, too", PRECISION_FP16, { 2, 64, 2, 20, 0, 0 } },
+    { "attention of one position, too", PRECISION_FP16, { 8, 1, 12, 64, 0, 0 } },
 };
 
 static struct cuda_device opened_as_far(struct device *device, enum precision precision)
@@ -217,7 +231,7 @@ static void without_a_gpu_cudnn_tells_nothing(void **state)
     if (driver != 0)
         TEST_SKIP("there is a driver here");
     struct device device;
-    struct cuda_device own = opened_as_far(&device, PRECISION_BF16);
+    struct cuda_device own = opened_as_far(&device, PRECISION_FP16);
     struct attention_bytes bytes;
     struct error error = { 0 };
     device.own = &own;
@@ -237,10 +251,13 @@ int main(void)
         TEST_ROW(cudnn_has_plans_for, &shape_rows[1]),
         TEST_ROW(cudnn_has_plans_for, &shape_rows[2]),
         TEST_ROW(cudnn_has_plans_for, &shape_rows[3]),
+        TEST_ROW(cudnn_has_plans_for, &shape_rows[4]),
+        TEST_ROW(cudnn_has_plans_for, &shape_rows[5]),
         cmocka_unit_test(a_backward_keeps_dp_in_its_workspace),
         TEST_ROW(our_own_kernels_need_no_cudnn, &own_rows[0]),
         TEST_ROW(our_own_kernels_need_no_cudnn, &own_rows[1]),
         TEST_ROW(our_own_kernels_need_no_cudnn, &own_rows[2]),
+        TEST_ROW(our_own_kernels_need_no_cudnn, &own_rows[3]),
         cmocka_unit_test(without_a_gpu_cudnn_tells_nothing),
     };
     return cmocka_run_group_tests_name("cudnn_attention", tests, NULL, NULL);
