@@ -11,8 +11,9 @@
 //     cuda_capture.c     many calls as one: CUDA graphs
 //     cuda_kernels.c     the table of kernels: launch.h, and these two:
 //     cuda_matmul.c      matrix products by cuBLASLt
-//     cuda_attention.c   attention by cuDNN: its graphs in cudnn_attention.c, over cudnn_graph.c and cudnn_plan.c; what
-//                        is known of its versions in cudnn_versions.c
+//     cuda_attention.c   attention by cuDNN: its plans, the process's, in attention_plans.c; its graphs in
+//                        cudnn_attention.c, over cudnn_graph.c and cudnn_plan.c; what is known of its versions in
+//                        cudnn_versions.c
 //     cuda_communicator.c   messages to other GPUs by NCCL
 //
 // Nothing here waits for the device but by asking again and again with short sleeps
@@ -45,7 +46,7 @@ struct cuda_clock {
     uint64_t due_ns;  // when the next anchor is
 };
 
-struct cudnn;  // cuda_attention.c
+struct told_attention;  // cuda_attention.c
 
 struct cuda_device {
     int ordinal;
@@ -54,8 +55,7 @@ struct cuda_device {
     bool is_registered;  // its memory is of a kind that NCCL can register, and is registered where messages pass
     int for_products;    // multiprocessors that matrix products are chosen for; 0: all
     struct cuda_clock clock;
-    pthread_mutex_t attention_lock;  // guards
-    struct cudnn *attention;         // what attention_bytes() has been asked of (cuda_attention.c)
+    struct told_attention *_Atomic told;  // what attention_bytes() has been asked of
 };
 
 static inline struct cuda_device *cuda_device_of(const struct device *device)
@@ -108,7 +108,6 @@ struct cuda_queue {
     struct cuda_launch launch;  // stream, precision, failure; scratch: see cuda_summing_launch_of()
     uint32_t *failure;          // launch.failure, as the host sees it
     struct cublas *cublas;
-    struct cudnn *cudnn;
     char *pinned;
     struct cuda_slot slots[SLOT_COUNT];
     unsigned next_slot;
@@ -153,10 +152,9 @@ struct cublas *cublas_create(struct device *device, struct error *error);
 void cublas_free(struct cublas *cublas);
 void cuda_matmul(struct queue *queue, const struct matmul *matmul);
 
-struct cudnn *cudnn_create(cudaStream_t stream, enum precision precision, struct error *error);
-void cudnn_free(struct cudnn *cudnn);
 bool cuda_attention_bytes(struct device *device, const struct attention *attention, struct attention_bytes *bytes,
                           struct error *error);
+void cuda_forget_attention(struct cuda_device *device);
 // cuDNN's where it takes the shape and the numbers have 16 bits, otherwise launch.h's.
 void cuda_attend(struct queue *queue, const struct attention *attention, struct values *out, float *log_sums,
                  const struct values *qkv, void *workspace);

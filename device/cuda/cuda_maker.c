@@ -147,8 +147,7 @@ static bool open_with(struct device *device, const struct wish *wish, struct err
 {
     struct cuda_device *own = device->own;
     *own = (struct cuda_device){ .ordinal = (int)wish->ordinal, .tf32 = wish->tf32, .is_seen = wish->seen,
-                                 .is_registered = wish->registered,
-                                 .attention_lock = PTHREAD_MUTEX_INITIALIZER };
+                                 .is_registered = wish->registered };
     device->kernels = &cuda_kernels;
     device->precision = wish->fp16 ? PRECISION_FP16 : wish->bf16 ? PRECISION_BF16 : PRECISION_FP32;
     device->runs_ahead = true;
@@ -182,8 +181,7 @@ static void cuda_close(struct device *device)
         return;
     cuda_enter(device);
     cuda_clock_close(cuda_device_of(device));
-    cudnn_free(cuda_device_of(device)->attention);
-    pthread_mutex_destroy(&cuda_device_of(device)->attention_lock);
+    cuda_forget_attention(cuda_device_of(device));
     free(device->own);
 }
 

@@ -53,7 +53,6 @@ static bool open_all(struct cuda_queue *own, struct device *device, struct error
 
 static void close_all(struct cuda_queue *own, struct device *device)
 {
-    cudnn_free(own->cudnn);
     cublas_free(own->cublas);
     for (unsigned i = 0; i < SLOT_COUNT; i++)
         if (own->slots[i].done)
