@@ -118,7 +118,9 @@ bool event_done(const struct event *event);            // never blocks
 uint64_t event_time_ns(const struct event *event);     // when it came, by clock_now_ns(); once it is done
 
 // Memory movement; host memory is named as such. What is uploaded may be changed as
-// soon as the call returns; what is downloaded is there when the queue is done.
+// soon as the call returns; what is downloaded is there when the queue is seen to be done,
+// or an event behind it, of any queue, to have come. (A function that the queue is to call
+// behind it may find it there, or not.)
 void queue_zero(struct queue *queue, void *memory, uint64_t bytes);
 void queue_copy(struct queue *queue, void *to, const void *from, uint64_t bytes);  // on the device
 void queue_upload(struct queue *queue, void *to, const void *host, uint64_t bytes);

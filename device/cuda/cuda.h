@@ -89,18 +89,22 @@ static const uint64_t cuda_patience_ns = 600 * (uint64_t)1000000000;  // of wait
 
 // --- a queue ---------------------------------------------------------------------------
 
-struct cublas;  // cuda_matmul.c
+struct cublas;     // cuda_matmul.c
+struct cuda_call;  // cuda_queue.c
 
 // Host memory that the device reads and writes by itself. What is uploaded goes into
 // a slot before the call returns, what is downloaded goes through one; a slot is
-// free again when its event has come. There are more than a host that stays as near to
-// its device as the runtime's does asks for at a time (runtime/interpreter_device.c).
+// free again when its event has come, and a download has been handed over. There are more
+// than a host that stays as near to its device as the runtime's does asks for at a time
+// (runtime/interpreter_device.c).
 enum { SLOT_COUNT = 128, SLOT_BYTES = 64 << 10 };
 struct cuda_slot {
     char *memory;
     cudaEvent_t done;
+    struct cuda_queue *queue;
     void *host;  // where a download's bytes go
     size_t bytes;
+    struct cuda_slot *next;  // download of the process, while this one is under way
 };
 
 // Most of it is made when it is asked for first: a queue that only carries messages has a stream and little more.
@@ -111,6 +115,8 @@ struct cuda_queue {
     char *pinned;
     struct cuda_slot slots[SLOT_COUNT];
     unsigned next_slot;
+    uint64_t stopped_in;  // which walk over all downloads has met one of this queue that had not come
+    struct cuda_call *first_call, *last_call;
 };
 
 static inline struct cuda_queue *cuda_queue_of(const struct queue *queue)
@@ -135,6 +141,9 @@ void cuda_zero(struct queue *queue, void *memory, uint64_t bytes);
 void cuda_copy(struct queue *queue, void *to, const void *from, uint64_t bytes);
 void cuda_upload(struct queue *queue, void *to, const void *host, uint64_t bytes);
 void cuda_download(struct queue *queue, void *host, const void *from, uint64_t bytes);
+// All downloads of the process that are done go where they are to go. For whoever has seen something come, before it
+// says so; not for functions of the host, which may not ask CUDA for anything.
+void cuda_hand_over(void);
 void cuda_call_host(struct queue *queue, queue_function *function, const void *arguments, size_t bytes);
 
 // --- an event ----------------------------------------------------------------------------

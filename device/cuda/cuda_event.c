@@ -185,7 +185,10 @@ void cuda_wait_event(struct queue *queue, struct event *event)
 // On a GPU that broke no event comes any more; that is said by its queues, which must be reached for that.
 bool cuda_event_done(const struct event *event)
 {
-    return cudaEventQuery(event_of(event)) != cudaErrorNotReady;
+    if (cudaEventQuery(event_of(event)) == cudaErrorNotReady)
+        return false;
+    cuda_hand_over();
+    return true;
 }
 
 uint64_t cuda_event_time(const struct event *event)

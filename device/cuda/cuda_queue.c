@@ -2,16 +2,144 @@
 // that go with it, and slots of pinned host memory for what goes up and down.
 //
 //     upload     host --memcpy--> slot ==DMA==> device       the host's copy is made before the call returns
-//     download   device ==DMA==> slot --memcpy--> host       by a function of the host in the stream's order
+//     download   device ==DMA==> slot --memcpy--> host       by whoever sees first that something has come
 //
 // Pageable memory would do without slots, but CUDA then waits for the stream within
-// the call.
+// the call. A function of the host in the stream's order would hand a download over as
+// well, but the stream stands until the one thread has come that CUDA has for these.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/clock.h"
 #include "device/cuda/cuda.h"
+
+// --- downloads that are under way -----------------------------------------------------------
+
+// Of all queues of the process, in the order in which they were given: who sees an event come may rely on what any
+// queue had downloaded before it. What is done is handed over by whoever looks.
+static struct {
+    pthread_mutex_t lock;
+    struct cuda_slot *first, **end;
+    uint64_t walks;
+} downloads = { .lock = PTHREAD_MUTEX_INITIALIZER, .end = &downloads.first };
+
+static void add_download(struct cuda_slot *slot)
+{
+    pthread_mutex_lock(&downloads.lock);
+    slot->next = NULL;
+    *downloads.end = slot;
+    downloads.end = &slot->next;
+    pthread_mutex_unlock(&downloads.lock);
+}
+
+static void remove_download(struct cuda_slot **at)
+{
+    struct cuda_slot *slot = *at;
+    *at = slot->next;
+    if (!slot->next)
+        downloads.end = at;
+}
+
+// Of each queue up to the first that is still to come. On a GPU that broke none comes, and all are forgotten.
+void cuda_hand_over(void)
+{
+    pthread_mutex_lock(&downloads.lock);
+    downloads.walks++;
+    for (struct cuda_slot **at = &downloads.first; *at;) {
+        struct cuda_slot *slot = *at;
+        const bool is_behind = slot->queue->stopped_in == downloads.walks;
+        const cudaError_t status = is_behind ? cudaErrorNotReady : cudaEventQuery(slot->done);
+        if (status == cudaErrorNotReady) {
+            slot->queue->stopped_in = downloads.walks;
+            at = &slot->next;
+            continue;
+        }
+        if (status == cudaSuccess)
+            memcpy(slot->host, slot->memory, slot->bytes);
+        remove_download(at);
+    }
+    pthread_mutex_unlock(&downloads.lock);
+}
+
+static void forget_downloads(const struct cuda_queue *own)
+{
+    pthread_mutex_lock(&downloads.lock);
+    for (struct cuda_slot **at = &downloads.first; *at;)
+        if ((*at)->queue == own)
+            remove_download(at);
+        else
+            at = &(*at)->next;
+    pthread_mutex_unlock(&downloads.lock);
+}
+
+// --- functions of the host ---------------------------------------------------------------
+
+// In the list of its queue from when it is given until it is freed, by the queue's thread: CUDA, whose own thread calls
+// it, says neither that nor when it never will.
+struct cuda_call {
+    struct cuda_call *next;
+    struct queue *queue;
+    queue_function *function;
+    enum { CALL_WAITS, CALL_RUNS, CALL_IS_MADE } _Atomic state;
+    _Alignas(16) unsigned char arguments[];
+};
+
+static void CUDART_CB do_call(void *data)
+{
+    struct cuda_call *call = data;
+    atomic_store(&call->state, CALL_RUNS);
+    if (queue_is_well(call->queue))
+        call->function(call->queue, call->arguments);
+    atomic_store(&call->state, CALL_IS_MADE);  // from now on it may be gone
+}
+
+static void free_first_call(struct cuda_queue *own)
+{
+    struct cuda_call *call = own->first_call;
+    own->first_call = call->next;
+    if (!own->first_call)
+        own->last_call = NULL;
+    free(call);
+}
+
+// Of a stream that has ended: on a GPU that broke one may still run, and those that wait are never called.
+static void free_calls(struct cuda_queue *own)
+{
+    while (own->first_call) {
+        for (unsigned round = 0; atomic_load(&own->first_call->state) == CALL_RUNS; cuda_pause(&round))
+            ;
+        free_first_call(own);
+    }
+}
+
+static void keep_call(struct cuda_queue *own, struct cuda_call *call)
+{
+    while (own->first_call && atomic_load(&own->first_call->state) == CALL_IS_MADE)
+        free_first_call(own);
+    if (own->last_call)
+        own->last_call->next = call;
+    else
+        own->first_call = call;
+    own->last_call = call;
+}
+
+void cuda_call_host(struct queue *queue, queue_function *function, const void *arguments, size_t bytes)
+{
+    const cudaStream_t stream = cuda_launch_of(queue)->stream;
+    struct cuda_call *call = malloc(sizeof *call + bytes);
+    if (!call) {
+        queue_fail(queue, "no memory for what a queue is to do later");
+        return;
+    }
+    *call = (struct cuda_call){ .queue = queue, .function = function };
+    if (bytes > 0)
+        memcpy(call->arguments, arguments, bytes);
+    if (cuda_check(queue, cudaLaunchHostFunc(stream, do_call, call), "giving a queue a function of the host"))
+        keep_call(cuda_queue_of(queue), call);
+    else
+        free(call);
+}
 
 // --- opening and closing -----------------------------------------------------------------
 
@@ -24,6 +152,7 @@ static bool open_slots(struct cuda_queue *own, struct error *error)
         return false;
     for (unsigned i = 0; i < SLOT_COUNT; i++) {
         own->slots[i].memory = own->pinned + (size_t)i * SLOT_BYTES;
+        own->slots[i].queue = own;
         if (!cuda_good(cudaEventCreateWithFlags(&own->slots[i].done, cudaEventDisableTiming),
                        "making an event for a queue", error))
             return false;
@@ -54,6 +183,7 @@ static bool open_all(struct cuda_queue *own, struct device *device, struct error
 static void close_all(struct cuda_queue *own, struct device *device)
 {
     cublas_free(own->cublas);
+    free_calls(own);
     for (unsigned i = 0; i < SLOT_COUNT; i++)
         if (own->slots[i].done)
             cudaEventDestroy(own->slots[i].done);
@@ -121,6 +251,7 @@ static bool has_ended(struct queue *queue)
     if (status == cudaErrorNotReady)
         return false;
     cuda_check(queue, status, "what a queue was given");
+    cuda_hand_over();
     look_for_failure(queue);
     return true;
 }
@@ -140,12 +271,13 @@ void cuda_wait(struct queue *queue)
         queue_fail(queue, "what a queue was given has not been done within ten minutes");
 }
 
-// What does not end is left as it is: what runs may still write to it.
+// What does not end is left as it is: what runs may still write to it. Nobody waits for its downloads any more.
 void cuda_close_queue(struct queue *queue)
 {
     const uint64_t limit_ns = 60 * (uint64_t)1000000000;
     if (!device_is_stuck(queue->device) && !ends_within(queue, limit_ns))
         device_get_stuck(queue->device);
+    forget_downloads(cuda_queue_of(queue));
     if (!device_is_stuck(queue->device))
         close_all(cuda_queue_of(queue), queue->device);
 }
@@ -171,36 +303,6 @@ void cuda_copy(struct queue *queue, void *to, const void *from, uint64_t bytes)
                    "copying on the device");
 }
 
-// A function of the host, until its turn comes.
-struct cuda_call {
-    struct queue *queue;
-    queue_function *function;
-    _Alignas(16) unsigned char arguments[];
-};
-
-static void CUDART_CB do_call(void *data)
-{
-    struct cuda_call *call = data;
-    if (queue_is_well(call->queue))
-        call->function(call->queue, call->arguments);
-    free(call);
-}
-
-void cuda_call_host(struct queue *queue, queue_function *function, const void *arguments, size_t bytes)
-{
-    const cudaStream_t stream = cuda_launch_of(queue)->stream;
-    struct cuda_call *call = malloc(sizeof *call + bytes);
-    if (!call) {
-        queue_fail(queue, "no memory for what a queue is to do later");
-        return;
-    }
-    *call = (struct cuda_call){ .queue = queue, .function = function };
-    if (bytes > 0)
-        memcpy(call->arguments, arguments, bytes);
-    if (!cuda_check(queue, cudaLaunchHostFunc(stream, do_call, call), "giving a queue a function of the host"))
-        free(call);
-}
-
 // The next slot, once what went through it last is done. NULL after failing the queue.
 static struct cuda_slot *take_slot(struct queue *queue)
 {
@@ -218,6 +320,7 @@ static struct cuda_slot *take_slot(struct queue *queue)
             queue_fail(queue, "what was copied to or from the device has not been moved within ten minutes");
             return NULL;
         }
+    cuda_hand_over();  // what it was for last, if that was a download
     return cuda_check(queue, status, "what a queue was given") ? slot : NULL;
 }
 
@@ -237,12 +340,6 @@ void cuda_upload(struct queue *queue, void *to, const void *host, uint64_t bytes
     }
 }
 
-static void CUDART_CB hand_over(void *data)
-{
-    const struct cuda_slot *slot = data;
-    memcpy(slot->host, slot->memory, slot->bytes);
-}
-
 void cuda_download(struct queue *queue, void *host, const void *from, uint64_t bytes)
 {
     const cudaStream_t stream = cuda_launch_of(queue)->stream;
@@ -255,8 +352,8 @@ void cuda_download(struct queue *queue, void *host, const void *from, uint64_t b
         if (!cuda_check(queue, cudaMemcpyAsync(slot->memory, (const char *)from + at, slot->bytes,
                                                cudaMemcpyDefault, stream),
                         "copying from the device")
-            || !cuda_check(queue, cudaLaunchHostFunc(stream, hand_over, slot), "copying from the device")
             || !cuda_check(queue, cudaEventRecord(slot->done, stream), "recording an event"))
             return;
+        add_download(slot);
     }
 }
