@@ -70,7 +70,8 @@ template <int PACK, class Sum>
 static __global__ void __launch_bounds__(BLOCK) columns_kernel(const Sum sum, const column_tiles tiles)
 {
     constexpr int SUMS = Sum::SUMS;
-    SHARED(float, partial, [DOWN][SUMS][PACK][ACROSS]);
+    constexpr int PITCH = PACK > 1 ? ACROSS + ACROSS / PACK : ACROSS;  // a warp reads all k of a few lanes: one a bank
+    SHARED(float, partial, [DOWN][SUMS][PACK][PITCH]);
     const unsigned x = threadIdx.x % ACROSS, y = threadIdx.x / ACROSS;
     const size_t tile = blockIdx.x / tiles.across, first = blockIdx.x % tiles.across * ACROSS * PACK;
     const size_t column = first + x * PACK, start = tile * tiles.rows_each;
