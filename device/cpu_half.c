@@ -371,6 +371,15 @@ static void halves_cross_entropy(struct queue *queue, const struct cross_entropy
     CALL(&call, cross_entropy, &own, sum, log_sums);
 }
 
+static void halves_cross_entropy_both(struct queue *queue, const struct cross_entropy *loss, float *sum, float *losses,
+                                      struct values *logits_gradient, float gradient_scale)
+{
+    struct call call = { .queue = queue };
+    const struct cross_entropy own = loss_of(&call, loss);
+    struct values *to = output(&call, logits_gradient, loss->rows * loss->stride);
+    CALL(&call, cross_entropy_both, &own, sum, losses, to, gradient_scale);
+}
+
 static void halves_cross_entropy_part(struct queue *queue, const struct cross_entropy *loss, float *log_sums,
                                     float *target_logits)
 {
@@ -470,6 +479,7 @@ const struct kernel_functions cpu_half_kernels = {
     .attention = halves_attention,
     .attention_backward = halves_attention_backward,
     .cross_entropy = halves_cross_entropy,
+    .cross_entropy_both = halves_cross_entropy_both,
     .cross_entropy_part = halves_cross_entropy_part,
     .cross_entropy_join = halves_cross_entropy_join,
     .cross_entropy_backward = halves_cross_entropy_backward,

@@ -324,24 +324,47 @@ static void cpu_cross_entropy_join(struct queue *queue, const struct cross_entro
     *sum = (float)(total * (double)parts->scale);
 }
 
+// gradient = scale * (exp(logits - log_sum) - (1 at the target)); behind the columns, and without a target, zeros.
+static void put_gradient(struct queue *queue, const struct cross_entropy *loss, size_t row, float log_sum, float scale,
+                         float *gradient)
+{
+    const size_t target = own_target(loss, row);
+    if (loss->targets[row] == NO_TARGET) {
+        memset(gradient, 0, loss->stride * sizeof(float));
+        return;
+    }
+    row_exp(gradient, floats_of(loss->logits) + row * loss->stride, loss->columns, 1, log_sum);
+    if (target < loss->columns)
+        gradient[target] -= 1;
+    cpu_scale(queue, gradient, gradient, scale, loss->columns);
+    memset(gradient + loss->columns, 0, (loss->stride - loss->columns) * sizeof(float));
+}
+
 static void cpu_cross_entropy_backward(struct queue *queue, const struct cross_entropy *loss,
                                        struct values *logits_gradient, const float *log_sums)
 {
     if (!targets_are_in(queue, loss))
         return;
+    for (size_t row = 0; row < loss->rows; row++)
+        put_gradient(queue, loss, row, log_sums[row], loss->scale, floats(logits_gradient) + row * loss->stride);
+}
+
+static void cpu_cross_entropy_both(struct queue *queue, const struct cross_entropy *loss, float *sum, float *losses,
+                                   struct values *logits_gradient, float gradient_scale)
+{
+    if (!targets_are_in(queue, loss))
+        return;
+    double total = 0;
     for (size_t row = 0; row < loss->rows; row++) {
-        const size_t target = own_target(loss, row);
-        float *gradient = floats(logits_gradient) + row * loss->stride;
-        if (loss->targets[row] == NO_TARGET) {
-            memset(gradient, 0, loss->stride * sizeof(float));
-            continue;
-        }
-        row_exp(gradient, floats_of(loss->logits) + row * loss->stride, loss->columns, 1, log_sums[row]);
-        if (target < loss->columns)
-            gradient[target] -= 1;
-        cpu_scale(queue, gradient, gradient, loss->scale, loss->columns);
-        memset(gradient + loss->columns, 0, (loss->stride - loss->columns) * sizeof(float));
+        const float *logits = floats_of(loss->logits) + row * loss->stride;
+        const float log_sum = log_sum_of(logits, loss->columns);
+        const bool counts = loss->targets[row] != NO_TARGET;
+        const double own = counts ? (double)log_sum - (double)logits[loss->targets[row]] : 0;
+        losses[row] = (float)own;
+        total += own;
+        put_gradient(queue, loss, row, log_sum, gradient_scale, floats(logits_gradient) + row * loss->stride);
     }
+    *sum = (float)(total * (double)loss->scale);
 }
 
 #endif

@@ -36,6 +36,7 @@ const struct kernel_functions CPU_KERNELS = {
     .attention = cpu_attention,
     .attention_backward = cpu_attention_backward,
     .cross_entropy = cpu_cross_entropy,
+    .cross_entropy_both = cpu_cross_entropy_both,
     .cross_entropy_part = cpu_cross_entropy_part,
     .cross_entropy_join = cpu_cross_entropy_join,
     .cross_entropy_backward = cpu_cross_entropy_backward,

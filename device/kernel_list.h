@@ -153,6 +153,12 @@ KERNEL(cross_entropy, (struct queue *queue, const struct cross_entropy *loss, fl
        LIST(*loss, sum, log_sums),
        (queue, &x->loss, x->sum, x->log_sums),
        LIST(loss, sum, log_sums))
+KERNEL(cross_entropy_both, (struct queue *queue, const struct cross_entropy *loss, float *sum, float *losses,
+                            struct values *logits_gradient, float gradient_scale),
+       struct cross_entropy loss; float *sum; float *losses; struct values *logits_gradient; float gradient_scale;,
+       LIST(*loss, sum, losses, logits_gradient, gradient_scale),
+       (queue, &x->loss, x->sum, x->losses, x->logits_gradient, x->gradient_scale),
+       LIST(loss, sum, losses, logits_gradient, gradient_scale))
 KERNEL(cross_entropy_part, (struct queue *queue, const struct cross_entropy *loss, float *log_sums,
                             float *target_logits),
        struct cross_entropy loss; float *log_sums; float *target_logits;,

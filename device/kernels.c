@@ -210,6 +210,14 @@ void kernel_cross_entropy(struct queue *queue, const struct cross_entropy *loss,
     LAUNCH(queue, cross_entropy, &whole, sum, log_sums);
 }
 
+void kernel_cross_entropy_both(struct queue *queue, const struct cross_entropy *loss, float *sum, float *losses,
+                               struct values *logits_gradient, float gradient_scale)
+{
+    const struct cross_entropy whole = with_stride(loss);
+    assert(cross_entropy_whole(loss) == loss->columns);
+    LAUNCH(queue, cross_entropy_both, &whole, sum, losses, logits_gradient, gradient_scale);
+}
+
 void kernel_cross_entropy_part(struct queue *queue, const struct cross_entropy *loss, float *log_sums,
                                float *target_logits)
 {

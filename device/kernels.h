@@ -219,6 +219,10 @@ static inline size_t cross_entropy_whole(const struct cross_entropy *loss)
     return loss->whole > 0 ? loss->whole : loss->columns;
 }
 void kernel_cross_entropy(struct queue *queue, const struct cross_entropy *loss, float *sum, float *log_sums);
+// Forward and backward of whole rows in one, which reads and writes each row once: the sum as above, the loss of each
+// row in `losses` (without the scale; 0 where there is no target), and the gradient, by `gradient_scale`.
+void kernel_cross_entropy_both(struct queue *queue, const struct cross_entropy *loss, float *sum, float *losses,
+                               struct values *logits_gradient, float gradient_scale);
 // Of a part of the columns, the gradient of its own logits; log_sums are of whole rows.
 void kernel_cross_entropy_backward(struct queue *queue, const struct cross_entropy *loss,
                                    struct values *logits_gradient, const float *log_sums);

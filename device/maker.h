@@ -188,6 +188,8 @@ struct kernel_functions {
                                const struct values *qkv, void *workspace);
 
     void (*cross_entropy)(struct queue *queue, const struct cross_entropy *loss, float *sum, float *log_sums);
+    void (*cross_entropy_both)(struct queue *queue, const struct cross_entropy *loss, float *sum, float *losses,
+                               struct values *logits_gradient, float gradient_scale);
     void (*cross_entropy_part)(struct queue *queue, const struct cross_entropy *loss, float *log_sums,
                                float *target_logits);
     void (*cross_entropy_join)(struct queue *queue, const struct cross_entropy_parts *parts, float *sum,

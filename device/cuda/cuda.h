@@ -54,6 +54,7 @@ struct cuda_device {
     bool is_seen;  // its memory is the host's, which the GPU reaches over its bus: slow, and seen from both sides
     bool is_registered;  // its memory is of a kind that NCCL can register, and is registered where messages pass
     int for_products;    // multiprocessors that matrix products are chosen for; 0: all
+    size_t shared_bytes;  // of a block, at most
     struct cuda_clock clock;
     struct told_attention *_Atomic told;  // what attention_bytes() has been asked of
 };

@@ -140,6 +140,13 @@ static void give_cross_entropy(struct queue *queue, const struct cross_entropy *
     GIVE_SUMMING(queue, "a cross entropy", cuda_cross_entropy, loss, sum, log_sums);
 }
 
+static void give_cross_entropy_both(struct queue *queue, const struct cross_entropy *loss, float *sum, float *losses,
+                                    struct values *logits_gradient, float gradient_scale)
+{
+    GIVE_SUMMING(queue, "a cross entropy and its backward", cuda_cross_entropy_both, loss, sum, losses, logits_gradient,
+                 gradient_scale);
+}
+
 static void give_cross_entropy_part(struct queue *queue, const struct cross_entropy *loss, float *log_sums,
                                     float *target_logits)
 {
@@ -242,6 +249,7 @@ const struct kernel_functions cuda_kernels = {
     .attention = cuda_attend,
     .attention_backward = cuda_attend_backward,
     .cross_entropy = give_cross_entropy,
+    .cross_entropy_both = give_cross_entropy_both,
     .cross_entropy_part = give_cross_entropy_part,
     .cross_entropy_join = give_cross_entropy_join,
     .cross_entropy_backward = give_cross_entropy_backward,

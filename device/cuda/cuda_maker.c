@@ -130,6 +130,7 @@ static bool describe(struct device *device, const struct wish *wish, struct erro
                               "device cuda:%d, %s, has compute capability %d.%d, and %d.0 is the least (an A100 or"
                               " later)",
                               ordinal, chip.name, chip.major, chip.minor, LEAST_CAPABILITY);
+    cuda_device_of(device)->shared_bytes = chip.sharedMemPerBlockOptin;
     const int blas = (int)cublasLtGetVersion(), dnn = (int)cudnnGetVersion();
     snprintf(device->description, sizeof device->description,
              "%.80s, sm_%d%d, %d multiprocessors, driver %d.%d, CUDA %d.%d, cuBLASLt %d.%d, cuDNN %d.%d", chip.name,

@@ -174,6 +174,7 @@ static bool open_failure(struct cuda_queue *own, struct error *error)
 static bool open_all(struct cuda_queue *own, struct device *device, struct error *error)
 {
     own->launch.precision = device->precision;
+    own->launch.shared_bytes = cuda_device_of(device)->shared_bytes;
     if (!cuda_good(cudaSetDevice(cuda_device_of(device)->ordinal), "choosing the GPU", error)
         || !cuda_good(cudaStreamCreateWithFlags(&own->launch.stream, cudaStreamNonBlocking), "making a stream", error))
         return false;

@@ -41,6 +41,7 @@ struct cuda_launch {
     // Seen by host and device: a kernel that meets a token or a target outside its range stores an enum cuda_failure
     // here, reads nothing outside, and goes on.
     uint32_t *failure;
+    size_t shared_bytes;  // that a block may have on this chip; 0: what all have
 };
 
 // --- element by element --------------------------------------------------------
@@ -112,6 +113,8 @@ cudaError_t cuda_attention_backward(const struct cuda_launch *launch, const stru
 
 cudaError_t cuda_cross_entropy(const struct cuda_launch *launch, const struct cross_entropy *loss, float *sum,
                                float *log_sums);
+cudaError_t cuda_cross_entropy_both(const struct cuda_launch *launch, const struct cross_entropy *loss, float *sum,
+                                    float *losses, struct values *logits_gradient, float gradient_scale);
 cudaError_t cuda_cross_entropy_part(const struct cuda_launch *launch, const struct cross_entropy *loss,
                                     float *log_sums, float *target_logits);
 cudaError_t cuda_cross_entropy_join(const struct cuda_launch *launch, const struct cross_entropy_parts *parts,

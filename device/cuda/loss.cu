@@ -1,5 +1,6 @@
 // Cross-entropy: a block, or a warp, for each row of logits, which is read once
-// forward (the target's own number again), and read once and written once backward.
+// forward (the target's own number again), and read once and written once backward, or
+// in both together.
 #include "device/cuda/reduce.cuh"
 
 // Targets in rows of `whole` columns, of which these are the ones from `first` on.
@@ -153,8 +154,18 @@ cudaError_t cuda_cross_entropy_join(const struct cuda_launch *launch, const stru
 
 // --- backward ---------------------------------------------------------------------------------
 
-// gradient = scale * (exp(logit - log_sum) - (1 at the target)), between rows 0, and in one without a target; may be
-// written over the logits.
+// gradient = scale * (exp(logit - log_sum) - (1 at the target)), 0 in a row without one; `target` counts from x.at[0].
+template <class T, int N>
+__device__ inline pack<N> gradient_of(const pack<N> &x, float log_sum, size_t target, bool counts, float scale)
+{
+    const int one = target < N ? (int)target : N;
+    return each<N>([&](int k) {
+        const float share = exponential<T>(x.at[k] - log_sum);
+        return !counts ? 0 : (k == one ? share - 1 : share) * scale;
+    });
+}
+
+// Between rows zeros; may be written over the logits.
 template <class T, int GROUP>
 static __global__ void __launch_bounds__(BLOCK) loss_backward_kernel(T *gradient, const T *logits,
                                                                      const float *log_sums, const aims aims,
@@ -172,11 +183,7 @@ static __global__ void __launch_bounds__(BLOCK) loss_backward_kernel(T *gradient
     const size_t head = alike ? head_in_row<pack_of<T>>(columns, logits) : columns;
     walk_row<pack_of<T>, GROUP>(columns, head, [&](auto width, size_t i) {
         constexpr int N = decltype(width)::value;
-        const pack<N> x = load<N>(logits + i);
-        store<N>(gradient + i, each<N>([&](int k) {
-                     const float share = exponential<T>(x.at[k] - log_sum);
-                     return !counts ? 0 : (i + k == target ? share - 1 : share) * scale;
-                 }));
+        store<N>(gradient + i, gradient_of<T>(load<N>(logits + i), log_sum, target - i, counts, scale));
     });
     for (size_t i = columns + threadIdx.x % GROUP; i < stride; i += GROUP)
         store<1>(gradient + i, pack<1>{});
@@ -198,13 +205,127 @@ cudaError_t cuda_cross_entropy_backward(const struct cuda_launch *launch, const 
     WITH_NUMBERS(launch, cross_entropy_backward(launch, loss, (T *)logits_gradient, log_sums));
 }
 
+// --- both in one ------------------------------------------------------------------------------
+
+// Large, so that few long rows are under way at a time, and the second cache has them all.
+enum { LONG_ROW = 1024 };
+
+template <int GROUP>
+constexpr int block_of = GROUP > BLOCK ? GROUP : BLOCK;
+
+// Between its two walks a row is in shared memory, as it is, where a block of this chip has room for it (KEEPS): each
+// thread reads there what it has put there. Otherwise it is read again, from the second cache. Sums are the same.
+//
+//     logits     | head | pack | pack | .. | rest      head < a pack; all of the row where it has no packs
+//     kept       | head  .    | pack | pack | .. | rest
+template <class T, int GROUP, bool KEEPS>
+static __global__ void __launch_bounds__(block_of<GROUP>) loss_both_kernel(T *gradient, float *losses, const T *logits,
+                                                                           const aims aims, size_t rows, size_t columns,
+                                                                           size_t stride, float scale, bool alike,
+                                                                           uint32_t *failure)
+{
+    constexpr int PACK = pack_of<T>;
+    DYNAMIC_SHARED(memory);
+    const size_t row = GROUP > BLOCK ? blockIdx.x : row_of_group<GROUP>();
+    if (row >= rows)
+        return;
+    const size_t target = target_of(aims, row, failure);
+    const bool counts = aims.targets[row] != NO_TARGET;
+    logits += row * stride;
+    gradient += row * stride;
+    const size_t head = alike ? head_in_row<PACK>(columns, logits) : columns;
+    T *const kept = KEEPS ? (T *)memory + (head < columns ? PACK - head : 0) : NULL;
+    const float at_target = counts ? load<1>(logits + target).at[0] : 0;
+    log_sum total = { LEAST_FLOAT, 0 };
+    walk_row<PACK, GROUP>(columns, head, [&](auto width, size_t i) {
+        constexpr int N = decltype(width)::value;
+        if constexpr (KEEPS && N > 1)
+            *(uint4 *)(kept + i) = *(const uint4 *)(logits + i);
+        else if constexpr (KEEPS)
+            kept[i] = logits[i];
+        total.add<T>(load<N>(logits + i));
+    });
+    __syncwarp();  // everyone has the target's number, which is written over
+    total.finish<T, GROUP>();
+    const float log_sum = total.shift + logf(total.sum);
+    if (threadIdx.x % GROUP == 0)
+        losses[row] = counts ? log_sum - at_target : 0;
+    walk_row<PACK, GROUP>(columns, head, [&](auto width, size_t i) {
+        constexpr int N = decltype(width)::value;
+        const pack<N> x = load<N>(KEEPS ? kept + i : logits + i);
+        store<N>(gradient + i, gradient_of<T>(x, log_sum, target - i, counts, scale));
+    });
+    for (size_t i = columns + threadIdx.x % GROUP; i < stride; i += GROUP)
+        store<1>(gradient + i, pack<1>{});
+}
+
+static __global__ void __launch_bounds__(BLOCK) losses_kernel(double *sums, const float *losses, size_t rows)
+{
+    double total = 0;
+    for (size_t row = (size_t)blockIdx.x * BLOCK + threadIdx.x; row < rows; row += (size_t)gridDim.x * BLOCK)
+        total += (double)losses[row];
+    total = over_group<BLOCK>(total, added());
+    if (threadIdx.x == 0)
+        sums[blockIdx.x] = total;
+}
+
+// A kernel's own shared memory is small beside what is left here.
+template <class T>
+static size_t kept_bytes(const struct cuda_launch *launch, size_t columns)
+{
+    const size_t bytes = (columns + pack_of<T>) * sizeof(T), others = 1024;
+    return bytes + others <= launch->shared_bytes ? bytes : 0;
+}
+
+template <class T>
+static cudaError_t both_of_rows(const struct cuda_launch *launch, const struct cross_entropy *loss, float *losses,
+                                T *gradient, float scale)
+{
+    const T *logits = (const T *)loss->logits;
+    const size_t bytes = kept_bytes<T>(launch, loss->columns);
+    const auto launch_by = [&](auto kernel, size_t blocks, unsigned threads, size_t shared_bytes) {
+        return launch_blocks(launch, kernel, blocks, threads, shared_bytes, gradient, losses, logits, aims_of(loss),
+                             loss->rows, loss->columns, loss->stride, scale, begin_alike(gradient, logits),
+                             launch->failure);
+    };
+    if (loss->columns <= WARP_COLUMNS)
+        return launch_by(loss_both_kernel<T, WARP, false>, blocks_for(loss->rows, BLOCK / WARP), BLOCK, 0);
+    if (bytes == 0)
+        return launch_by(loss_both_kernel<T, LONG_ROW, false>, loss->rows, LONG_ROW, 0);
+    const auto keeping = loss_both_kernel<T, LONG_ROW, true>;
+    const cudaError_t status = cudaFuncSetAttribute(keeping, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+    return status == cudaSuccess ? launch_by(keeping, loss->rows, LONG_ROW, bytes) : status;
+}
+
+template <class T>
+static cudaError_t cross_entropy_both(const struct cuda_launch *launch, const struct cross_entropy *loss, float *sum,
+                                      float *losses, T *gradient, float scale)
+{
+    const size_t blocks = blocks_of_sum(loss->rows, BLOCK);
+    double *const sums = (double *)launch->scratch;
+    cudaError_t status = both_of_rows(launch, loss, losses, gradient, scale);
+    if (status == cudaSuccess)
+        status = launch_blocks(launch, losses_kernel, blocks, BLOCK, 0, sums, losses, loss->rows);
+    if (status == cudaSuccess)
+        status = launch_blocks(launch, sums_kernel<float>, 1, BLOCK, 0, sum, sums, blocks, (double)loss->scale);
+    return status;
+}
+
+cudaError_t cuda_cross_entropy_both(const struct cuda_launch *launch, const struct cross_entropy *loss, float *sum,
+                                    float *losses, struct values *logits_gradient, float gradient_scale)
+{
+    WITH_NUMBERS(launch, cross_entropy_both(launch, loss, sum, losses, (T *)logits_gradient, gradient_scale));
+}
+
 // --- loading ---------------------------------------------------------------------------------
 
 template <class T>
 static cudaError_t load_of()
 {
     return load_kernels(log_sums_kernel<T, WARP>, log_sums_kernel<T, BLOCK>, loss_kernel<T>,
-                        targets_kernel<T>, loss_backward_kernel<T, WARP>, loss_backward_kernel<T, BLOCK>);
+                        targets_kernel<T>, loss_backward_kernel<T, WARP>, loss_backward_kernel<T, BLOCK>,
+                        loss_both_kernel<T, WARP, false>, loss_both_kernel<T, LONG_ROW, false>,
+                        loss_both_kernel<T, LONG_ROW, true>);
 }
 
 static cudaError_t load_of_all()
@@ -214,5 +335,5 @@ static cudaError_t load_of_all()
 
 cudaError_t cuda_load_loss(void)
 {
-    return first_bad(load_kernels(sums_kernel<float>, join_kernel), load_of_all());
+    return first_bad(load_kernels(sums_kernel<float>, losses_kernel, join_kernel), load_of_all());
 }

@@ -395,6 +395,7 @@ static void a_loss_whose_rows_lie_further_apart_is_another_one(void **state)
         queue_record_begin(bench->queue, bench->recorded[0]);
         kernel_cross_entropy(bench->queue, &loss, sum, log_sums);
         kernel_cross_entropy_backward(bench->queue, &loss, values_of(bench, 4), log_sums);
+        kernel_cross_entropy_both(bench->queue, &loss, sum, log_sums, values_of(bench, 4), 1);
         assert_int_equal(queue_record_end(bench->queue), pass == 1);
         assert_good(queue_wait(bench->queue, &error), error);
         recorded_prepare(bench->recorded[0], bench->queue);

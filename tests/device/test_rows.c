@@ -288,6 +288,51 @@ static void cross_entropy_equals_its_formulas(void **state)
     rig_try_everywhere(check_cross_entropy, test_trials(60, 600));
 }
 
+// The gradient goes over the logits, now and then. On a processor gradient and loss have the bits of the two kernels.
+static void check_cross_entropy_in_one(struct rig *rig, uint64_t trial)
+{
+    struct cross_entropy loss = { .rows = 1 + trial % 20, .columns = rig_size(rig, 300), .scale = 1.0f / 7 };
+    loss.stride = loss.columns + trial % 3 * (trial % 4 ? 1 : 47);
+    const size_t count = loss.rows * loss.stride;
+    const float *logits = rig_numbers(rig, count, 1 + (double)(trial % 40));
+    int32_t *targets = rig_tokens(rig, loss.rows, loss.columns);
+    if (trial % 2)
+        targets[trial % loss.rows] = NO_TARGET;
+    loss.targets = targets;
+    float *sum = rig_output(rig, 1), *log_sums = rig_output(rig, loss.rows), *gradient = rig_output(rig, count);
+    struct cross_entropy scaled = loss;
+    scaled.scale = 1024.0f / 7;
+    loss.logits = scaled.logits = rig_values(rig, logits);
+    kernel_cross_entropy(rig->queue, &loss, sum, log_sums);
+    kernel_cross_entropy_backward(rig->queue, &scaled, rig_values(rig, gradient), log_sums);
+    float *sum_in_one = rig_output(rig, 1), *losses = rig_output(rig, loss.rows), *in_one = rig_output(rig, count);
+    if (trial % 2) {
+        memcpy(in_one, logits, count * sizeof *logits);
+        loss.logits = rig_values(rig, in_one);
+    }
+    kernel_cross_entropy_both(rig->queue, &loss, sum_in_one, losses, rig_values(rig, in_one), scaled.scale);
+    rig_settle(rig);
+    for (size_t row = 0; row < loss.rows; row++) {
+        const double at_target = targets[row] == NO_TARGET ? (double)log_sums[row]
+                                                           : (double)logits[row * loss.stride + (size_t)targets[row]];
+        rig_close_to(losses[row], (double)log_sums[row] - at_target, 4e-6 * (1 + fabs(at_target)), "a row's loss", row);
+    }
+    if (strncmp(device_name(rig->device), "cpu", 3) == 0) {
+        assert_memory_equal(sum_in_one, sum, sizeof *sum);
+        assert_memory_equal(in_one, gradient, count * sizeof *gradient);
+        return;
+    }
+    rig_close_to(*sum_in_one, (double)*sum, 1e-5, "loss", 0);
+    for (size_t i = 0; i < count; i++)
+        rig_value_close_to(in_one[i], (double)gradient[i], 4e-6, "gradient", i);
+}
+
+static void cross_entropy_in_one_is_its_forward_and_its_backward(void **state)
+{
+    (void)state;
+    rig_try_everywhere(check_cross_entropy_in_one, test_trials(60, 600));
+}
+
 // Each part with logits of its own, as a device that has them does.
 static void check_cross_entropy_in_parts(struct rig *rig, uint64_t trial)
 {
@@ -367,17 +412,22 @@ static void what_is_outside_the_vocabulary_fails_the_queue(void **state)
     const struct outside_row *row = *state;
     struct error error = { 0 };
     struct device *device = device_open("cpu", &error);
-    struct queue *queue = queue_create(device, &error);
+    struct queue *queue = queue_create(device, &error), *other = queue_create(device, &error);
     float words[10] = { 0 }, out[10] = { 0 };
     const struct embedding embedding = { .tokens = &row->token, .rows = 1, .sequence = 1, .columns = 1,
                                          .vocabulary = 10 };
     const struct cross_entropy loss = { .logits = values(words), .targets = &row->token, .rows = 1, .columns = 10 };
-    if (row->target)
+    if (row->target) {
         kernel_cross_entropy(queue, &loss, out, out);
-    else
+        kernel_cross_entropy_both(other, &loss, out, out, values(out), 1);
+        assert_false(queue_wait(other, &error));
+        assert_error(error, row->sentence);
+    } else {
         kernel_embedding(queue, &embedding, values(out), values(words), values(words));
+    }
     assert_false(queue_wait(queue, &error));
     assert_error(error, row->sentence);
+    queue_free(other);
     queue_free(queue);
     device_close(device);
 }
@@ -393,6 +443,7 @@ int main(void)
         cmocka_unit_test(words_and_positions_are_added_and_get_their_gradients),
         cmocka_unit_test(words_in_parts_are_there_once),
         cmocka_unit_test(cross_entropy_equals_its_formulas),
+        cmocka_unit_test(cross_entropy_in_one_is_its_forward_and_its_backward),
         cmocka_unit_test(a_loss_of_columns_in_parts_is_that_of_all),
         TEST_ROW(what_is_outside_the_vocabulary_fails_the_queue, &outside_rows[0]),
         TEST_ROW(what_is_outside_the_vocabulary_fails_the_queue, &outside_rows[1]),

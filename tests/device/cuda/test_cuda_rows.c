@@ -207,48 +207,144 @@ static void columns_are_added_to_what_is_there(void **state)
 
 // --- loss -----------------------------------------------------------------------------
 
-static void check_cross_entropy(struct cuda_rig *rig, uint64_t trial)
+// What a row of logits comes to: its log sum, and its loss, 0 without a target.
+struct row_loss {
+    double log_sum, loss;
+};
+
+static struct row_loss loss_of_row(const struct cuda_rig *rig, const struct cross_entropy *loss,
+                                   const struct values *logits, size_t row)
+{
+    double total = 0;
+    for (size_t c = 0; c < loss->columns; c++)
+        total += exp((double)value_at(rig, logits, row * loss->stride + c));
+    const int32_t target = loss->targets[row];
+    const double at_target = target == NO_TARGET ? log(total)
+                                                 : (double)value_at(rig, logits, row * loss->stride + (size_t)target);
+    return (struct row_loss){ log(total), log(total) - at_target };
+}
+
+static void check_gradient_of_row(const struct cuda_rig *rig, const struct cross_entropy *loss,
+                                  const struct values *logits, const struct values *gradient, size_t row,
+                                  double scale)
+{
+    const double log_sum = loss_of_row(rig, loss, logits, row).log_sum;
+    const bool counts = loss->targets[row] != NO_TARGET;
+    const size_t first = row * loss->stride;
+    for (size_t c = 0; !counts && c < loss->columns; c++)
+        must_equal(value_at(rig, gradient, first + c), 0, "a gradient without a target", first + c);
+    for (size_t c = 0; counts && c < loss->columns; c++) {
+        const double share = exp((double)value_at(rig, logits, first + c) - log_sum);
+        must_be_near(rig, value_at(rig, gradient, first + c), (share - (c == (size_t)loss->targets[row])) * scale, 1e-5,
+                     "logits' gradient", first + c);
+    }
+    for (size_t c = loss->columns; c < loss->stride; c++)
+        must_equal(value_at(rig, gradient, first + c), 0, "a gradient between the rows", first + c);
+}
+
+static struct cross_entropy some_loss(struct cuda_rig *rig, uint64_t trial)
 {
     struct cross_entropy loss = { .rows = some_size(rig, 20), .columns = some_columns(rig, trial), .scale = 1.0f / 7 };
-    const size_t columns = loss.columns, gap = trial % 3 * (trial % 4 ? 4 : 300) + trial % 2;
-    const size_t stride = columns + gap, count = loss.rows * stride;
-    loss.stride = stride;
-    struct values *gradient = out_values(rig, count);
-    const struct values *logits = some_values(rig, count, 1 + (double)(trial % 40));
-    loss.logits = logits;
-    int32_t *targets = some_tokens(rig, loss.rows, columns);
+    loss.stride = loss.columns + trial % 3 * (trial % 4 ? 4 : 300) + trial % 2;
+    loss.logits = some_values(rig, loss.rows * loss.stride, 1 + (double)(trial % 40));
+    int32_t *targets = some_tokens(rig, loss.rows, loss.columns);
     if (trial / 2 % 2)
         targets[trial % loss.rows] = NO_TARGET;
     loss.targets = targets;
+    return loss;
+}
+
+// Where the gradient goes: now and then over the logits, which are copied there.
+static struct values *gradient_for(struct cuda_rig *rig, struct cross_entropy *loss, bool is_over)
+{
+    const size_t count = loss->rows * loss->stride;
+    struct values *gradient = out_values(rig, count);
+    if (is_over) {
+        memcpy(gradient, loss->logits, count * precision_bytes(rig->precision));
+        loss->logits = gradient;
+    }
+    return gradient;
+}
+
+static void check_cross_entropy(struct cuda_rig *rig, uint64_t trial)
+{
+    struct cross_entropy loss = some_loss(rig, trial);
+    const struct values *logits = loss.logits;
     float *sum = out_floats(rig, 1), *log_sums = out_floats(rig, loss.rows);
     must_launch(cuda_cross_entropy(&rig->launch, &loss, sum, log_sums));
-    if (trial % 2) {  // over the logits, as the models do
-        memcpy(gradient, logits, count * precision_bytes(rig->precision));
-        loss.logits = gradient;
-    }
+    struct values *gradient = gradient_for(rig, &loss, trial % 2);
     must_launch(cuda_cross_entropy_backward(&rig->launch, &loss, gradient, log_sums));
     assert_int_equal(rig->failure, CUDA_FAILURE_NONE);
     double want = 0;
     for (size_t row = 0; row < loss.rows; row++) {
-        double total = 0;
-        for (size_t c = 0; c < columns; c++)
-            total += exp((double)value_at(rig, logits, row * stride + c));
-        assert_true(fabs((double)log_sums[row] - log(total)) <= 1e-5 * (1 + fabs(log(total))));
-        const bool counts = loss.targets[row] != NO_TARGET;
-        if (counts)
-            want += log(total) - (double)value_at(rig, logits, row * stride + (size_t)loss.targets[row]);
-        for (size_t c = 0; !counts && c < columns; c++)
-            must_equal(value_at(rig, gradient, row * stride + c), 0, "a gradient without a target", row * stride + c);
-        for (size_t c = 0; counts && c < columns; c++) {
-            const double share = exp((double)value_at(rig, logits, row * stride + c)) / total;
-            must_be_near(rig, value_at(rig, gradient, row * stride + c),
-                         (share - (c == (size_t)loss.targets[row])) * (double)loss.scale, 1e-5, "logits' gradient",
-                         row * stride + c);
-        }
-        for (size_t c = columns; c < stride; c++)
-            must_equal(value_at(rig, gradient, row * stride + c), 0, "a gradient between the rows", row * stride + c);
+        const struct row_loss own = loss_of_row(rig, &loss, logits, row);
+        assert_true(fabs((double)log_sums[row] - own.log_sum) <= 1e-5 * (1 + fabs(own.log_sum)));
+        want += own.loss;
+        check_gradient_of_row(rig, &loss, logits, gradient, row, (double)loss.scale);
     }
     assert_true(fabs((double)*sum - want / 7) <= 1e-5 * (1 + fabs(want)));
+}
+
+// With as much shared memory as a row takes, a little less, and none: the same bits.
+static void check_both(struct cuda_rig *rig, uint64_t trial)
+{
+    const struct cross_entropy given = some_loss(rig, trial);
+    const size_t bytes = (given.columns + 16 / precision_bytes(rig->precision)) * precision_bytes(rig->precision);
+    const size_t shared[] = { bytes + 1024, bytes + 1023, 0 };
+    const size_t count = given.rows * given.stride * precision_bytes(rig->precision);
+    const float *first_losses = NULL, *first_sum = NULL;
+    const struct values *first = NULL;
+    for (size_t i = 0; i < sizeof shared / sizeof shared[0]; i++) {
+        struct cross_entropy loss = given;
+        float *sum = out_floats(rig, 1), *losses = out_floats(rig, loss.rows);
+        struct values *gradient = gradient_for(rig, &loss, (trial + i) % 2);
+        rig->launch.shared_bytes = shared[i];
+        must_launch(cuda_cross_entropy_both(&rig->launch, &loss, sum, losses, gradient, 3.0f / 7));
+        assert_int_equal(rig->failure, CUDA_FAILURE_NONE);
+        first = first ? first : gradient;
+        first_losses = first_losses ? first_losses : losses;
+        first_sum = first_sum ? first_sum : sum;
+        assert_memory_equal(gradient, first, count);
+        assert_memory_equal(losses, first_losses, loss.rows * sizeof *losses);
+        assert_memory_equal(sum, first_sum, sizeof *sum);
+    }
+    double want = 0;
+    for (size_t row = 0; row < given.rows; row++) {
+        const struct row_loss own = loss_of_row(rig, &given, given.logits, row);
+        assert_true(fabs((double)first_losses[row] - own.loss) <= 2e-5 * (1 + fabs(own.log_sum)));
+        want += own.loss;
+        check_gradient_of_row(rig, &given, given.logits, first, row, 3. / 7);
+    }
+    assert_true(fabs((double)*first_sum - want / 7) <= 1e-5 * (1 + fabs(want)));
+}
+
+static void cross_entropy_and_its_gradient_in_one_equal_their_formula(void **state)
+{
+    (void)state;
+    cuda_rig_try(check_both, test_trials(18, 300));
+}
+
+// A row as long as GPT-2's, which in 16 bits has room in the shared memory of every GPU of ours, and in fp32 has not.
+static void check_vocabulary(struct cuda_rig *rig, uint64_t trial)
+{
+    (void)trial;
+    struct cross_entropy loss = { .rows = 1, .columns = 50257, .stride = 50264, .scale = 1 };
+    rig->launch.shared_bytes = 99 << 10;
+    loss.logits = some_values(rig, loss.stride, 10);
+    loss.targets = some_tokens(rig, 1, loss.columns);
+    const struct values *logits = loss.logits;
+    float *sum = out_floats(rig, 1), *losses = out_floats(rig, 1);
+    struct values *gradient = gradient_for(rig, &loss, true);
+    must_launch(cuda_cross_entropy_both(&rig->launch, &loss, sum, losses, gradient, 1024));
+    check_gradient_of_row(rig, &loss, logits, gradient, 0, 1024);
+    assert_true(*sum == losses[0]);
+    assert_true(fabs((double)*sum - loss_of_row(rig, &loss, logits, 0).loss) <= 1e-4);
+}
+
+static void so_do_those_of_a_row_of_50257(void **state)
+{
+    (void)state;
+    cuda_rig_try(check_vocabulary, 1);
 }
 
 static void cross_entropy_equals_its_formula(void **state)
@@ -325,6 +421,9 @@ static void check_wrong_target(struct cuda_rig *rig, uint64_t trial)
     rig->failure = CUDA_FAILURE_NONE;
     must_launch(cuda_cross_entropy_backward(&rig->launch, &loss, gradient, log_sums));
     assert_int_equal(rig->failure, CUDA_FAILURE_TARGET);
+    rig->failure = CUDA_FAILURE_NONE;
+    must_launch(cuda_cross_entropy_both(&rig->launch, &loss, sum, log_sums, gradient, 1));
+    assert_int_equal(rig->failure, CUDA_FAILURE_TARGET);
 }
 
 static void a_target_outside_the_row_is_told_and_nothing_outside_is_read(void **state)
@@ -343,6 +442,8 @@ int main(void)
         cmocka_unit_test(layer_norm_adds_to_the_gradients_of_its_weights),
         cmocka_unit_test(columns_are_added_to_what_is_there),
         cmocka_unit_test(cross_entropy_equals_its_formula),
+        cmocka_unit_test(cross_entropy_and_its_gradient_in_one_equal_their_formula),
+        cmocka_unit_test(so_do_those_of_a_row_of_50257),
         cmocka_unit_test(cross_entropy_in_parts_is_that_of_all),
         cmocka_unit_test(a_target_outside_the_row_is_told_and_nothing_outside_is_read),
     };
