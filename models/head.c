@@ -2,6 +2,10 @@
 // norm(input) WORDS against the targets. WORDS is its own, or, of a tied head, the
 // embedding's transposed, which lies there as [words][width].
 //
+// F writes the gradient of the logits over them, so that each row is read and written once, and there is no second
+// buffer of their size: with GPT-2's words they are the largest that there is. B reads it where it is; I hands it to W.
+// A pass that keeps its logits has no gradient (docs/decisions/067-the-gradient-of-logits-over-them.md).
+//
 // Words that are padding take part in the matrix products only:
 //
 //     a row of logits    |vocabulary's ..     |padding's|gap|
@@ -47,28 +51,31 @@ static size_t own_vocabulary(const struct layer *layer)
 }
 
 struct head_saved {
-    int32_t *targets;
-    float *mean, *rstd, *log_sums, *loss;
-    struct values *logits;
+    float *mean, *rstd;
+    struct values *logits;  // or their gradient
 };
 
 static struct head_saved head_saved(const struct layer *layer, struct walk *walk)
 {
-    const size_t rows = layer_rows(layer);
     struct head_saved saved;
-    saved.targets = walk_bytes(walk, rows * sizeof(int32_t));
     saved.mean = walk_floats(walk, layer_own_rows(layer));
     saved.rstd = walk_floats(walk, layer_own_rows(layer));
-    saved.logits = walk_values(walk, layer, rows * logits_stride(layer));
-    saved.log_sums = walk_floats(walk, rows);
-    saved.loss = layer_is_part(layer) ? NULL : walk_floats(walk, 1);
+    saved.logits = walk_values(walk, layer, layer_rows(layer) * logits_stride(layer));
     return saved;
 }
 
-// Of a shard, where the normed input was: the table, and behind it a row of floats for the loss of a part.
+static uint64_t head_saved_bytes(const struct layer *layer)
+{
+    struct walk walk = { 0 };
+    head_saved(layer, &walk);
+    return walk.bytes;
+}
+
+// Of F, where the normed input was: the table, of shards that split words; of each row its loss, or of such shards its
+// log sum; and the loss.
 struct head_work {
     struct values *normed;
-    float *parts, *loss;
+    float *parts, *rows, *loss;
     uint64_t bytes;
 };
 
@@ -78,37 +85,35 @@ static struct head_work head_work(const struct layer *layer, const void *workspa
     struct walk normed = { workspace, 0 }, table = { workspace, 0 };
     struct head_work work = { .normed = walk_values(&normed, layer, rows * layer->shape.in) };
     work.parts = layer_splits_words(layer) ? walk_floats(&table, (layer->shape.shards + 1) * rows) : NULL;
-    work.loss = layer_splits_words(layer) || layer_is_part(layer) ? walk_floats(&table, 1) : NULL;
+    work.rows = walk_floats(&table, rows);
+    work.loss = walk_floats(&table, 1);
     work.bytes = max_u64(normed.bytes, table.bytes);
     return work;
 }
 
 struct head_held {
-    float *mean, *rstd;
-    struct values *logits_gradient, *normed_gradient;
+    struct values *normed_gradient;
+    struct head_saved saved;  // between I and W a copy
 };
 
 static struct head_held head_held(const struct layer *layer, struct walk *walk)
 {
-    const size_t rows = layer_rows(layer);
     struct head_held held;
-    held.mean = walk_floats(walk, layer_own_rows(layer));
-    held.rstd = walk_floats(walk, layer_own_rows(layer));
-    held.logits_gradient = walk_values(walk, layer, rows * logits_stride(layer));
     held.normed_gradient = walk_values(walk, layer, layer_own_rows(layer) * layer->shape.in);
+    held.saved = head_saved(layer, walk);
     return held;
 }
 
 static struct kind_sizes head_sizes(const struct layer *layer)
 {
     const uint64_t rows = layer_rows(layer), width = layer->shape.in;
-    struct walk saved = { 0 }, held = { 0 };
-    head_saved(layer, &saved);
+    struct walk held = { 0 };
     head_held(layer, &held);
     return (struct kind_sizes){
-        .saved_bytes = saved.bytes,
+        .saved_bytes = head_saved_bytes(layer),
         .input = INPUT_FOR_BOTH,
         .held_bytes = held.bytes,
+        .copied_bytes = head_saved_bytes(layer),
         .forward_workspace_bytes = head_work(layer, NULL).bytes,
         .input_workspace_bytes = layer_shares_rows(layer) ? layer_bytes(layer, rows * width) : 0,
         .weight_workspace_bytes = normed_work(layer, NULL).bytes,
@@ -129,7 +134,7 @@ static struct cross_entropy head_loss(const struct layer *layer, const struct la
                                       const struct head_saved *saved)
 {
     return (struct cross_entropy){
-        .logits = saved->logits, .targets = saved->targets,
+        .logits = saved->logits, .targets = pass->targets,
         .rows = layer_rows(layer), .columns = own_vocabulary(layer), .stride = logits_stride(layer),
         .scale = pass->loss_scale, .first = layer_first_word(layer), .whole = layer->shape.vocabulary,
     };
@@ -152,25 +157,25 @@ static void multiply_words(const struct layer *layer, const struct layer_pass *p
 
 // normed_gradient = logits_gradient WORDS^T.
 static void multiply_words_back(const struct layer *layer, const struct layer_pass *pass,
-                                const struct head_held *held, struct values *normed_gradient)
+                                struct values *normed_gradient, const struct values *logits_gradient)
 {
     const struct values *words = words_of(layer, pass);
     kernel_matmul(pass->queue, &(struct matmul){
         .m = layer_rows(layer), .n = layer->shape.in, .k = layer_own_words(layer), .transpose_b = !layer->shape.tied,
-        .a = held->logits_gradient, .lda = logits_stride(layer), .b = words, .c = normed_gradient,
+        .a = logits_gradient, .lda = logits_stride(layer), .b = words, .c = normed_gradient,
     });
 }
 
 // The gradient of WORDS += normed^T logits_gradient; of the embedding's, the same transposed.
-static void add_words_gradient(const struct layer *layer, const struct layer_pass *pass, const struct head_held *held,
-                               const struct values *normed, float *gradient)
+static void add_words_gradient(const struct layer *layer, const struct layer_pass *pass, float *gradient,
+                               const struct values *normed, const struct values *logits_gradient)
 {
     const size_t stride = logits_stride(layer), words = layer_own_words(layer), width = layer->shape.in;
     struct matmul product = { .m = width, .n = words, .k = layer_rows(layer), .transpose_a = true, .a = normed,
-                              .b = held->logits_gradient, .ldb = stride, .sums = gradient };
+                              .b = logits_gradient, .ldb = stride, .sums = gradient };
     if (layer->shape.tied) {
         product.m = words, product.n = width;
-        product.a = held->logits_gradient, product.lda = stride;
+        product.a = logits_gradient, product.lda = stride;
         product.b = normed, product.ldb = 0;
     }
     kernel_matmul(pass->queue, &product);
@@ -192,14 +197,16 @@ static struct head_saved saved_of(const struct layer *layer, const struct layer_
 
 static struct head_held held_of(const struct layer *layer, const struct layer_pass *pass)
 {
-    return head_held(layer, &(struct walk){ pass->held, 0 });
+    struct head_held held = head_held(layer, &(struct walk){ pass->held, 0 });
+    if (pass->is_both)
+        held.saved = saved_of(layer, pass);
+    return held;
 }
 
 static void begin_forward(const struct layer *layer, const struct layer_pass *pass)
 {
     const struct layer_norm norm = head_norm(layer, pass);
     const struct head_saved saved = saved_of(layer, pass);
-    queue_copy(pass->queue, saved.targets, pass->targets, layer_rows(layer) * sizeof(int32_t));
     kernel_layer_norm(pass->queue, &norm, own_rows_of(layer, pass->workspace), saved.mean, saved.rstd);
 }
 
@@ -220,20 +227,32 @@ static struct shard_part loss_summed(const struct layer *layer, const struct lay
                                 (layer->shape.shards + 1) * layer_rows(layer), true, SHARD_ALL_REDUCE };
 }
 
+// Of shards that split words, from the table; the gradient of a shard is that of its own logits.
+static void end_split(const struct layer *layer, const struct layer_pass *pass, struct cross_entropy loss,
+                      float gradient_scale)
+{
+    const struct head_work work = head_work(layer, pass->workspace);
+    const struct cross_entropy_parts parts = { work.parts, layer->shape.shards, loss.rows, loss.scale, loss.targets };
+    kernel_cross_entropy_join(pass->queue, &parts, work.loss, work.rows);
+    loss.scale = gradient_scale;
+    if (!pass->keeps_logits)
+        kernel_cross_entropy_backward(pass->queue, &loss, saved_of(layer, pass).logits, work.rows);
+}
+
 static void end_forward(const struct layer *layer, const struct layer_pass *pass)
 {
     const struct head_saved saved = saved_of(layer, pass);
     const struct head_work work = head_work(layer, pass->workspace);
     const struct cross_entropy loss = head_loss(layer, pass, &saved);
-    const struct cross_entropy_parts parts = { work.parts, layer->shape.shards, loss.rows, loss.scale,
-                                               loss.targets };
-    float *sum = layer_is_part(layer) ? work.loss : saved.loss;  // a part has no room to keep what nobody reads
+    const float gradient_scale = pass->gradient_scale > 0 ? loss.scale * pass->gradient_scale : loss.scale;
     if (layer_splits_words(layer))
-        kernel_cross_entropy_join(pass->queue, &parts, sum, saved.log_sums);
+        end_split(layer, pass, loss, gradient_scale);
+    else if (pass->keeps_logits)
+        kernel_cross_entropy(pass->queue, &loss, work.loss, work.rows);
     else
-        kernel_cross_entropy(pass->queue, &loss, sum, saved.log_sums);
+        kernel_cross_entropy_both(pass->queue, &loss, work.loss, work.rows, saved.logits, gradient_scale);
     if (pass->loss)
-        queue_download(pass->queue, pass->loss, sum, sizeof(float));
+        queue_download(pass->queue, pass->loss, work.loss, sizeof(float));
 }
 
 const struct values *layer_logits(const struct layer *head, const void *saved, size_t row)
@@ -250,13 +269,7 @@ static struct values *normed_gradient_of(const struct layer *layer, const struct
 
 static void multiply_back(const struct layer *layer, const struct layer_pass *pass)
 {
-    const struct head_saved saved = saved_of(layer, pass);
-    const struct head_held held = held_of(layer, pass);
-    struct cross_entropy loss = head_loss(layer, pass, &saved);
-    if (pass->gradient_scale > 0)
-        loss.scale *= pass->gradient_scale;
-    kernel_cross_entropy_backward(pass->queue, &loss, held.logits_gradient, saved.log_sums);
-    multiply_words_back(layer, pass, &held, normed_gradient_of(layer, pass));
+    multiply_words_back(layer, pass, normed_gradient_of(layer, pass), saved_of(layer, pass).logits);
 }
 
 static struct shard_part input_summed(const struct layer *layer, const struct layer_pass *pass)
@@ -266,22 +279,21 @@ static struct shard_part input_summed(const struct layer *layer, const struct la
 
 static void end_input(const struct layer *layer, const struct layer_pass *pass)
 {
-    const size_t rows = layer_own_rows(layer);
     const struct layer_norm norm = head_norm(layer, pass);
     const struct head_saved saved = saved_of(layer, pass);
     const struct head_held held = held_of(layer, pass);
     keep_own_rows(layer, pass, held.normed_gradient, normed_gradient_of(layer, pass));
     kernel_layer_norm_backward_input(pass->queue, &norm, pass->input_gradient, held.normed_gradient, NULL, saved.mean,
                                      saved.rstd);
-    queue_copy(pass->queue, held.mean, saved.mean, rows * sizeof(float));
-    queue_copy(pass->queue, held.rstd, saved.rstd, rows * sizeof(float));
+    if (!pass->is_both)
+        queue_copy(pass->queue, held.saved.mean, pass->saved, head_saved_bytes(layer));  // all of it, as it lies
 }
 
 static void begin_weight(const struct layer *layer, const struct layer_pass *pass)
 {
     const struct layer_norm norm = head_norm(layer, pass);
-    const struct head_held held = held_of(layer, pass);
-    kernel_layer_norm_again(pass->queue, &norm, own_rows_of(layer, pass->workspace), held.mean, held.rstd);
+    const struct head_saved saved = held_of(layer, pass).saved;
+    kernel_layer_norm_again(pass->queue, &norm, own_rows_of(layer, pass->workspace), saved.mean, saved.rstd);
 }
 
 static struct norm_gradients norm_gradients_of(const struct layer *layer, const struct layer_pass *pass)
@@ -298,10 +310,10 @@ static void multiply_weight(const struct layer *layer, const struct layer_pass *
     const struct normed_work work = normed_work(layer, pass->workspace);
     const struct norm_gradients to = norm_gradients_begin(layer, pass, norm_gradients_of(layer, pass), work.sums);
 
-    add_words_gradient(layer, pass, &held, work.normed,
-                       layer->shape.tied ? pass->tied_gradients : gradients.at[WORDS]);
-    kernel_layer_norm_backward_weight(pass->queue, &norm, to.gain, to.offset, held.normed_gradient, held.mean,
-                                      held.rstd);
+    add_words_gradient(layer, pass, layer->shape.tied ? pass->tied_gradients : gradients.at[WORDS], work.normed,
+                       held.saved.logits);
+    kernel_layer_norm_backward_weight(pass->queue, &norm, to.gain, to.offset, held.normed_gradient, held.saved.mean,
+                                      held.saved.rstd);
 }
 
 static void end_weight(const struct layer *layer, const struct layer_pass *pass)

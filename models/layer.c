@@ -28,6 +28,11 @@ static bool has_weight_pass(const struct layer *layer)
     return layer->kind->backward_weight[0].run != NULL;
 }
 
+static uint64_t held_in_both(const struct kind_sizes *kind)
+{
+    return kind->held_bytes - kind->copied_bytes;
+}
+
 struct layer_sizes layer_sizes(const struct layer *layer)
 {
     const struct kind_sizes kind = layer->kind->sizes(layer);
@@ -39,7 +44,7 @@ struct layer_sizes layer_sizes(const struct layer *layer)
         .input = kind.input,
         .workspace_bytes = kind.forward_workspace_bytes,
         .backward_workspace_bytes
-        = kind.held_bytes + max_u64(kind.input_workspace_bytes, kind.weight_workspace_bytes),
+        = held_in_both(&kind) + max_u64(kind.input_workspace_bytes, kind.weight_workspace_bytes),
         .flops = kind.flops,
     };
     if (has_weight_pass(layer))
@@ -129,10 +134,12 @@ void layer_forward(const struct layer *layer, const struct layer_pass *pass)
 struct layer_pass layer_pass_of_backward(const struct layer *layer, const struct layer_pass *pass)
 {
     const struct layer part = part_of(layer, pass);
+    const struct kind_sizes sizes = part.kind->sizes(&part);
     struct layer_pass inner = *pass;
+    inner.is_both = true;
     inner.held = pass->workspace;
     if (pass->workspace)
-        inner.workspace = (char *)pass->workspace + part.kind->sizes(&part).held_bytes;
+        inner.workspace = (char *)pass->workspace + held_in_both(&sizes);
     return inner;
 }
 

@@ -16,8 +16,9 @@
 //
 // After I, `saved` and the output's gradient elsewhere are not needed any more; W
 // reads only what the table says. B is I and then W with the same bits, `held`
-// lying in its workspace. Every tensor begins at a multiple of 256 bytes, and
-// sizes are sums of such tensors.
+// lying in its workspace, but for copies of what F saved, which W then reads where
+// they are. Every tensor begins at a multiple of 256 bytes, and sizes are sums of such
+// tensors.
 //
 // A sequence may come in parts, one pass after the other, forward in order and backward in
 // reverse, each part a pass of its own with tensors of its rows alone. What parts have in common
@@ -147,11 +148,14 @@ struct layer_pass {
 
     const int32_t *tokens;   // device; F of an embedding; those of the part
     const int32_t *targets;  // device; F of a head
-    float loss_scale;        // head: one over the number of samples of the whole step
-    float gradient_scale;    // head: what its gradients are multiplied by besides, in fp16; 0: nothing
+    float loss_scale;        // F of a head: one over the number of samples of the whole step
+    float gradient_scale;    // F of a head: what its gradients are multiplied by besides, in fp16; 0: nothing
+    bool keeps_logits;       // F of a head: they stay for layer_logits(), and no backward may follow. Otherwise their
+                             // gradient is written over them
     float *loss;             // host; F of a head: the micro-batch's share of the loss, once the queue is
                              // done. NULL: not wanted
     const struct shard_sum *sum;  // of a shard. NULL: nothing is added, so that one may be measured by itself
+    bool is_both;                 // set by layer_backward() for the kind: W finds what F saved
 };
 
 void layer_forward(const struct layer *layer, const struct layer_pass *pass);
@@ -159,7 +163,8 @@ void layer_backward(const struct layer *layer, const struct layer_pass *pass);
 void layer_backward_input(const struct layer *layer, const struct layer_pass *pass);
 void layer_backward_weight(const struct layer *layer, const struct layer_pass *pass);
 
-// Of a head, behind its forward with what it has saved: a row's logits, on the device, `vocabulary` numbers.
+// Of a head, behind a forward that keeps its logits, with what it has saved: a row's logits, on the device. They are
+// `vocabulary` numbers.
 const struct values *layer_logits(const struct layer *head, const void *saved, size_t row);
 
 // --- parameters --------------------------------------------------------------------

@@ -11,7 +11,8 @@ struct kind_sizes {
     uint64_t output_bytes, saved_bytes;
     uint64_t carried_bytes;  // of saved_bytes; of a part, not among them
     enum layer_input input;
-    uint64_t held_bytes;  // without the output's gradient
+    uint64_t held_bytes;   // without the output's gradient
+    uint64_t copied_bytes; // of held_bytes, the last: copies of what F saved, which B does without
     uint64_t forward_workspace_bytes, input_workspace_bytes, weight_workspace_bytes;
     uint64_t flops;
 };
@@ -24,7 +25,7 @@ struct kind_step {
 enum { KIND_STEPS = 3 };
 
 // In the two backwards, pass->output_gradient is the output's gradient wherever it
-// lies, and pass->held what follows it in `held`.
+// lies, and pass->held what follows it in `held`; where pass->is_both, without the copies.
 struct layer_kind {
     const char *name;
     void (*tensors)(const struct layer *layer, struct tensor *tensors, size_t *count);  // NULL: it has none

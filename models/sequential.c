@@ -151,6 +151,7 @@ static void forward(struct sequential *s, const int32_t *tokens, const int32_t *
     for (size_t i = 0; i < s->model->layer_count; i++) {
         struct layer_pass pass = pass_of(s, i, micro_batch, loss_scale);
         pass.training = training;
+        pass.keeps_logits = !training;
         pass.loss = loss;
         layer_forward(&s->stations[i].layer, &pass);
     }

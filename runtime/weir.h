@@ -123,7 +123,8 @@ struct weir_pass {
     // a multiple of 256. Parts come forward in order and backward in reverse.
     uint32_t split, splits;
     void *carried, *carried_gradient;
-    float loss_scale;  // in fp16, of built-in layers: what the gradient of the loss is multiplied by; 0: nothing
+    float loss_scale;  // in fp16, of built-in layers, forward and backward: what the gradient of the loss is multiplied
+                       // by; 0: nothing
     uint32_t copy;  // which copy of the layer this is, where a schedule has several (chimera, dualpipe); otherwise 0
     // Of a layer that reads several: each, in the order of its `inputs`; `input` and `input_gradient` are the first.
     const void *inputs[WEIR_MOST_INPUTS];

@@ -315,6 +315,7 @@ static struct weir_pass pass_of(const struct twin *twin, size_t l, uint64_t vers
         .split = piece->split,
         .splits = piece->splits,
         .parameters = weights_of(twin, l, version),
+        .loss_scale = twin->scaling.scale,
         .saved = of_part(twin, own->saved, twin->layers[l].saved_bytes, piece->split),
         .carried = piece->splits > 1 ? own->carried : NULL,
         .carried_gradient = piece->splits > 1 ? own->carried_gradient : NULL,
@@ -370,7 +371,6 @@ static bool backward(struct twin *twin, size_t l, uint64_t version, const struct
     struct weir_pass pass = pass_of(twin, l, version, piece);
     pass.gradients = own->gradients;
     pass.held = own->held;
-    pass.loss_scale = twin->scaling.scale;
     put_input_gradients(twin, l, &pass);
     if (l + 1 < twin->layer_count) {
         pass.output_gradient = own->output_gradient;

@@ -44,7 +44,7 @@ for order in again parts; do
 done
 plan gpt --schedule ./again.json --host optimizer --window 1 && run
 plan gpt --schedule seq1f1b --micro-batches 4 --host optimizer --window 1 && run
-plan unet --memory 404KiB --schedule ./again.json && run
+plan unet --memory 400KiB --schedule ./again.json && run
 plan unet --schedule ./again.json --host optimizer,activations --window 2 && run
 for optimizer in lamb adafactor adam8bit; do
     plan gpt --schedule 1f1b --micro-batches 4 --optimizer $optimizer --host optimizer && run

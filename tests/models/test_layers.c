@@ -604,6 +604,94 @@ static void attention_works_in_what_the_device_says_it_takes(void **state)
     rig_try("cpu", check_odd_workspace, 4);
 }
 
+// --- the head's logits -------------------------------------------------------------------
+
+// A forward that starts as another does, with its parameters and its input, but what it saves.
+static void run_again(struct rig *rig, struct stand *s, const struct stand *first, bool keeps_logits,
+                      float gradient_scale)
+{
+    *s = *first;
+    s->pass.saved = exactly(rig, s->sizes.saved_bytes);
+    s->pass.keeps_logits = keeps_logits;
+    s->pass.gradient_scale = gradient_scale;
+    run_forward(rig, s);
+    rig_settle(rig);
+}
+
+static float logit_of(const struct rig *rig, const struct stand *s, size_t row, size_t word)
+{
+    return number_of(layer_logits(&s->layer, s->pass.saved, row), device_precision(rig->device), word);
+}
+
+// Those that are kept make up the loss; over those that are not their gradient is written, by both scales.
+static void check_logits(struct rig *rig, uint64_t trial)
+{
+    const struct layer layer = layer_of(rig, row_now, trial);
+    const size_t rows = layer.shape.batch * layer.shape.sequence, words = layer.shape.vocabulary;
+    struct stand s = stand_up(rig, &layer), kept, learned, scaled;
+    const int32_t *targets = s.pass.targets;
+    run_again(rig, &kept, &s, true, 0);
+    run_again(rig, &learned, &s, false, 0);
+    run_again(rig, &scaled, &s, false, 1024);
+    double loss = 0;
+    for (size_t row = 0; row < rows; row++) {
+        double sum = 0;
+        for (size_t w = 0; w < words; w++)
+            sum += exp((double)logit_of(rig, &kept, row, w));
+        loss += 0.25 * (log(sum) - (double)logit_of(rig, &kept, row, (size_t)targets[row]));
+        for (size_t w = 0; w < words; w++) {
+            const double share = exp((double)logit_of(rig, &kept, row, w)) / sum;
+            const double gradient = 0.25 * (share - ((size_t)targets[row] == w));
+            rig_value_close_to(logit_of(rig, &learned, row, w), gradient, 1e-5, "a logit's gradient", w);
+            rig_value_close_to(logit_of(rig, &scaled, row, w) / 1024, gradient, 1e-5, "a scaled one", w);
+        }
+    }
+    rig_close_to(kept.loss, loss, 1e-5, "the loss", 0);
+    rig_close_to(learned.loss, loss, 1e-5, "the loss", 0);
+    assert_true(scaled.loss == learned.loss);
+}
+
+static void a_head_keeps_its_logits_or_learns_from_them(void **state)
+{
+    row_now = *state;
+    rig_try_everywhere(check_logits, 4);
+}
+
+// In fp32, where a power of two costs no bit, nor does it in what follows.
+static void check_gradient_scale(struct rig *rig, uint64_t trial)
+{
+    const struct layer layer = layer_of(rig, row_now, trial);
+    struct stand s = stand_up(rig, &layer), plain, scaled;
+    run_again(rig, &plain, &s, false, 0);
+    run_backward(rig, &plain);
+    run_again(rig, &scaled, &s, false, 1024);
+    scaled.pass.gradient_scale = 0;  // which is the forward's to know
+    run_backward(rig, &scaled);
+    rig_settle(rig);
+    for (size_t i = 0; i < s.in_count; i++)
+        assert_true(scaled.input_gradient[i] == 1024 * plain.input_gradient[i]);
+}
+
+static void the_scale_of_gradients_is_the_forward_s(void **state)
+{
+    row_now = *state;
+    rig_try("cpu", check_gradient_scale, 4);
+}
+
+// What is as large as the logits there is once; between I and W it is handed on.
+static void the_backward_of_a_head_takes_no_second_room_for_logits(void **state)
+{
+    (void)state;
+    struct layer head = { .name = "head", .kind = &layer_head };
+    head.shape = (struct layer_shape){ .batch = 16, .sequence = 1024, .in = 768, .vocabulary = 50257,
+                                       .precision = PRECISION_BF16 };
+    const uint64_t rows = 16 * 1024, logits = rows * 50264 * 2;
+    const struct layer_sizes sizes = layer_sizes(&head);
+    assert_int_equal(sizes.saved_bytes, 2 * rows * 4 + logits);
+    assert_int_equal(sizes.backward_workspace_bytes, 2 * rows * 768 * 2);
+    assert_int_equal(sizes.held_for_weight_bytes, rows * 768 * 2 + sizes.saved_bytes);
+}
+
 // --- the rest -------------------------------------------------------------------------
 
 static void check_evaluation(struct rig *rig, uint64_t trial)
@@ -703,8 +791,8 @@ static void half_blocks_keep_what_they_say(void **state)
 
 int main(void)
 {
-    struct CMUnitTest tests[4 * KINDS + 5];
-    char names[4 * KINDS + 2][64];
+    struct CMUnitTest tests[4 * KINDS + 10];
+    char names[4 * KINDS + 6][64];
     size_t count = 0;
     for (size_t i = 0; i < KINDS; i++) {
         snprintf(names[count], sizeof names[0], "%s: gradients equal finite differences", kind_rows[i].name);
@@ -730,6 +818,19 @@ int main(void)
                                             .test_func = attention_works_in_what_the_device_says_it_takes };
         count++;
     }
+    static const size_t heads[] = { 6, 12 };  // untied and tied, the latter with padding
+    for (size_t i = 0; i < 2; i++) {
+        struct kind_row *row = &kind_rows[heads[i]];
+        snprintf(names[count], sizeof names[0], "%s: logits are kept or learnt from", row->name);
+        tests[count] = (struct CMUnitTest){ .name = names[count], .initial_state = row,
+                                            .test_func = a_head_keeps_its_logits_or_learns_from_them };
+        count++;
+        snprintf(names[count], sizeof names[0], "%s: the scale of gradients is the forward's", row->name);
+        tests[count] = (struct CMUnitTest){ .name = names[count], .initial_state = row,
+                                            .test_func = the_scale_of_gradients_is_the_forward_s };
+        count++;
+    }
+    tests[count++] = (struct CMUnitTest)cmocka_unit_test(the_backward_of_a_head_takes_no_second_room_for_logits);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(parts_find_room_in_their_share);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(nothing_is_dropped_outside_training);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(half_blocks_keep_what_they_say);
