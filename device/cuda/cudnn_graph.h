@@ -72,9 +72,10 @@ struct cudnn_plan {
     int64_t workspace_bytes;
 };
 
-// Takes the first of cuDNN's suggestions that can be built and gives the same bits on every run. `handle` may be NULL
-// where `chip`, a descriptor of device properties, is given: then the plan can be made, not run. Otherwise than
-// CUDNN_STATUS_SUCCESS with a sentence; cuDNN has no such plan where cudnn_has_none() holds of the status.
+// Takes the first of cuDNN's suggestions that it does not refuse and that gives the same bits on every run; none where
+// something else goes wrong. `handle` may be NULL where `chip`, a descriptor of device properties, is given: then the
+// plan can be made, not run. Otherwise than CUDNN_STATUS_SUCCESS with a sentence; cuDNN has no such plan where
+// cudnn_has_none() holds of the status.
 cudnnStatus_t cudnn_plan_make(struct cudnn_plan *plan, struct cudnn_graph *graph, cudnnHandle_t handle,
                               cudnnBackendDescriptor_t chip, struct error *error);
 static inline bool cudnn_has_none(cudnnStatus_t status)

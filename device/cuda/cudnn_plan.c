@@ -9,11 +9,16 @@ static cudnnStatus_t set(cudnnBackendDescriptor_t descriptor, cudnnBackendAttrib
     return cudnnBackendSetAttribute(descriptor, name, type, count, values);
 }
 
-// Why there is no plan: the first reason stays.
+// Why there is no plan: that cuDNN has none, which it says each time, until something else goes wrong.
 struct reason {
     cudnnStatus_t status;
     struct error error;
 };
+
+static bool may_go_on(const struct reason *reason)
+{
+    return reason->status == CUDNN_STATUS_SUCCESS || cudnn_has_none(reason->status);
+}
 
 static bool good(cudnnStatus_t status, const char *what, struct reason *reason)
 {
@@ -21,8 +26,9 @@ static bool good(cudnnStatus_t status, const char *what, struct reason *reason)
         return true;
     char more[200] = "";
     cudnnGetLastErrorString(more, sizeof more);
-    if (reason->status == CUDNN_STATUS_SUCCESS)
-        reason->status = status;
+    if (!may_go_on(reason))
+        return false;
+    *reason = (struct reason){ .status = status };
     return error_set_kind(&reason->error, ERROR_MACHINE, "cuDNN refused %s: %s (%s)", what,
                           cudnnGetErrorString(status), more);
 }
@@ -96,8 +102,8 @@ static bool suggest(cudnnBackendDescriptor_t whole, cudnnBackendHeurMode_t mode,
     return good(status, "to suggest an engine", reason);
 }
 
-// Whether an engine says of itself that its results differ from run to run.
-static bool is_repeatable(cudnnBackendDescriptor_t configuration)
+// Refuses an engine that says of itself that its results differ from run to run.
+static cudnnStatus_t ask_whether_repeatable(cudnnBackendDescriptor_t configuration)
 {
     cudnnBackendNumericalNote_t notes[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
     cudnnBackendDescriptor_t engine = NULL;
@@ -109,11 +115,11 @@ static bool is_repeatable(cudnnBackendDescriptor_t configuration)
     if (status == CUDNN_STATUS_SUCCESS)
         status = cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
                                           CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &count, notes);
-    bool repeatable = status == CUDNN_STATUS_SUCCESS;
-    for (int64_t i = 0; repeatable && i < count; i++)
-        repeatable = notes[i] != CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC;
+    for (int64_t i = 0; status == CUDNN_STATUS_SUCCESS && i < count; i++)
+        if (notes[i] == CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC)
+            status = CUDNN_STATUS_NOT_SUPPORTED;
     destroy(engine);
-    return repeatable;
+    return status;
 }
 
 // --- plans -------------------------------------------------------------------------------------
@@ -144,19 +150,21 @@ void cudnn_plan_clear(struct cudnn_plan *plan)
     *plan = (struct cudnn_plan){ 0 };
 }
 
+// In their order, past those that cuDNN refuses. Where one fails otherwise, such as for lack of memory, the next would
+// give other bits, in this process alone.
 static bool build_one_of(struct cudnn_plan *plan, const struct suggestions *suggestions, cudnnHandle_t handle,
                          cudnnBackendDescriptor_t chip, struct reason *reason)
 {
     cudnnStatus_t status = CUDNN_STATUS_NOT_SUPPORTED;
-    for (int64_t i = 0; i < suggestions->count; i++) {
-        if (!is_repeatable(suggestions->configurations[i]))
-            continue;
-        status = build(plan, suggestions->configurations[i], handle, chip);
+    for (int64_t i = 0; i < suggestions->count && cudnn_has_none(status); i++) {
+        status = ask_whether_repeatable(suggestions->configurations[i]);
+        if (status == CUDNN_STATUS_SUCCESS)
+            status = build(plan, suggestions->configurations[i], handle, chip);
         if (status == CUDNN_STATUS_SUCCESS)
             return true;
         cudnn_plan_clear(plan);
     }
-    return good(status, "all plans that repeat their bits", reason);
+    return good(status, "the plans that repeat their bits", reason);
 }
 
 cudnnStatus_t cudnn_plan_make(struct cudnn_plan *plan, struct cudnn_graph *graph, cudnnHandle_t handle,
@@ -170,7 +178,7 @@ cudnnStatus_t cudnn_plan_make(struct cudnn_plan *plan, struct cudnn_graph *graph
     cudnnBackendDescriptor_t whole = NULL;
     bool made = false;
     if (make_whole(graph, handle, &whole, &reason))
-        for (size_t i = 0; !made && i < sizeof modes / sizeof modes[0]; i++) {
+        for (size_t i = 0; !made && may_go_on(&reason) && i < sizeof modes / sizeof modes[0]; i++) {
             struct suggestions suggestions;
             made = suggest(whole, modes[i], chip, &suggestions, &reason)
                 && build_one_of(plan, &suggestions, handle, chip, &reason);
