@@ -319,6 +319,9 @@ static void run_cross_entropy(struct trial *t)
     float *log_sums = output(t, FLOATS, t->rows, "log_sums");
     kernel_cross_entropy(t->queue, &loss, output(t, FLOATS, 1, "loss"), log_sums);
     kernel_cross_entropy_backward(t->queue, &loss, output(t, VALUES, t->rows * stride, "logits_gradient"), log_sums);
+    float *sum = output(t, FLOATS, 1, "loss, in one"), *losses = output(t, FLOATS, t->rows, "losses, in one");
+    struct values *gradient = output(t, VALUES, t->rows * stride, "gradient, in one");
+    kernel_cross_entropy_both(t->queue, &loss, sum, losses, gradient, loss.scale);
 }
 
 static void run_parts(struct trial *t)
