@@ -36,6 +36,16 @@ FAULTS = [
      '*ready = end->status == ncclSuccess;',
      '*ready = end->status == ncclSuccess || end->status == ncclInProgress;',
      'processes 1f1b cuda'),
+    ('slot-too-early', 'cuda_queue.c',
+     '        if (!cuda_check(queue, cudaMemcpyAsync((char *)to + at, slot->memory, count,',
+     '        cudaEventRecord(slot->done, stream);\n'
+     '        slot = &(struct cuda_slot){ .memory = slot->memory, .done = cuda_device_of(queue->device)->clock.tries[0] };\n'
+     '        if (!cuda_check(queue, cudaMemcpyAsync((char *)to + at, slot->memory, count,',
+     'queues'),
+    ('download-unseen', 'cuda_event.c',
+     'cuda_hand_over();',
+     '',
+     'queues'),
     ('illegal-in-capture', 'cuda_queue.c',
      'cuda_check(queue, cudaMemsetAsync(memory, 0, bytes, launch->stream), "zeroing memory");',
      'if (cudaStreamQuery(launch->stream) != cudaErrorLaunchFailure)\n'
