@@ -7,8 +7,6 @@
 
 enum { KEY_OPTIMIZER = KEY_HOLDING, KEY_SHARD, KEY_HOST, KEY_WINDOW, KEY_STEP_RATE, KEY_TIED };
 
-static const char *const tied_words[] = { "together", "apart", NULL };
-
 static const struct argp_option options[] = {
     { "optimizer", KEY_OPTIMIZER, "NAME", 0,
       "adamw (usual), adam, sgd, momentum, lamb, lars, adafactor, adam8bit, adam1bit, adamw-master, ..", 0 },
@@ -20,7 +18,7 @@ static const struct argp_option options[] = {
     { "step-rate", KEY_STEP_RATE, "RATE", 0,
       "Rate of an update, as 1.5TB/s (it takes no time)", 0 },
     { "tied", KEY_TIED, "HOW", 0,
-      "Tied layers: together on a stage, or apart", 0 },
+      "Tied layers: together, or apart (where that can be)", 0 },
     { 0 },
 };
 
@@ -74,7 +72,7 @@ static error_t take(int key, char *argument, struct argp_state *state)
         break;
     case KEY_TIED:
         given->has_tied = true;
-        holding->tied_apart = option_name(argument, "--tied", tied_words, state) == 1;
+        given->tied = (enum tied)option_name(argument, "--tied", tied_names, state);
         break;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -105,6 +103,11 @@ void holding_options_apply(const struct holding_options *given, struct holding *
         holding->window = from->window;
     if (given->has_step_rate)
         holding->step_rate = from->step_rate;
-    if (given->has_tied)
-        holding->tied_apart = from->tied_apart;
+}
+
+void holding_options_tie(const struct holding_options *given, const struct profile *profile, bool flushes,
+                         struct holding *holding)
+{
+    const enum tied tied = given->has_tied ? given->tied : TIED_USUAL;
+    holding->tied_apart = holding_ties_apart(tied, profile, holding->optimizer, flushes);
 }

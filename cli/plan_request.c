@@ -9,7 +9,7 @@
 #include "common/json.h"
 #include "common/number.h"
 #include "partitioner/search/search_given.h"
-#include "schedules/generators/generate.h"
+#include "partitioner/search/search_request.h"
 #include "profiler/cluster_synopsis.h"
 
 enum { KEY_BUDGET = KEY_OWN, KEY_DEADLINE, KEY_PIN };
@@ -111,9 +111,17 @@ static void fill(const struct plan_options *given, const struct plan_defaults *d
         .limits.deadline_ns = given->deadline_ns,
         .limits.interrupted = command_interrupted(),
     };
+    struct holding *holding = &request->request.holding;
+    struct generator generator;
+    struct error unknown = { 0 };  // the search refuses it
     if (!defaults->has_holding)
-        request->request.holding = (struct holding){ .optimizer = OPTIMIZER_ADAMW };
-    holding_options_apply(&given->holding, &request->request.holding);
+        *holding = (struct holding){ .optimizer = OPTIMIZER_USUAL };
+    holding_options_apply(&given->holding, holding);
+    if (!defaults->has_holding || given->holding.has_tied)
+        holding_options_tie(&given->holding, request->profile,
+                            search_generator(&request->request, &generator, &unknown)
+                                && generator.weights == WEIGHTS_FLUSH,
+                            holding);
 }
 
 static bool says_all(const struct plan_options *given, const struct plan_defaults *defaults, struct error *error)

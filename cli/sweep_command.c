@@ -40,9 +40,9 @@ struct given {
 static const struct argp_option options[] = {
     OPTION_CLUSTER,
     { "schedules", KEY_SCHEDULES, "LIST", 0, "Which schedules (all that train, and \"search\": the best order for the cuts of zb-h1 and zb-v); names with commas between", 0 },
-    { "for", KEY_FOR, "ENGINE", 0, "Only what it runs: threads, processes (Weir's), pytorch", 0 },
+    { "for", KEY_FOR, "ENGINE", 0, "Only what it runs: threads, processes, pytorch", 0 },
     { "micro-batches", KEY_MICRO_BATCHES_LIST, "LIST", 0, "Micro-batches per iteration (P,2P,4P,8P)", 0 },
-    { "global-batch", KEY_GLOBAL_BATCH, "N", 0, "Samples per iteration: as many micro-batches as make that", 0 },
+    { "global-batch", KEY_GLOBAL_BATCH, "N", 0, "Samples per iteration, instead of micro-batches", 0 },
     { "ranks", KEY_RANKS_LIST, "LIST", 0, "Numbers of ranks (the cluster's devices)", 0 },
     { "chunks", KEY_CHUNKS_LIST, "LIST", 0, "Stages per rank (each schedule's usual number, and twice it)", 0 },
     OPTION_MEMORY,
@@ -192,8 +192,9 @@ static int sweep(struct given *given, const struct profile *profile, struct clus
     if (!divide_batch(given, profile, error))
         return command_fail(error);
     struct progress progress = { 0 };
-    struct holding holding = { .optimizer = OPTIMIZER_ADAMW };
+    struct holding holding = { .optimizer = OPTIMIZER_USUAL };
     holding_options_apply(&given->holding, &holding);
+    holding_options_tie(&given->holding, profile, true, &holding);
     if (!holding_check(&holding, profile, cluster, true, error))  // what no row can do is refused once
         return command_fail(error);
     const struct sweep_request request = {

@@ -59,7 +59,7 @@ static const struct argp_option options[] = {
     { "placement", KEY_PLACEMENT, "ORDER", 0, "tp-cp-ep-dp-pp, tp-cp-ep-pp-dp (both)", 0 },
     { "shard", KEY_SHARD, "WHAT", 0, "What is held once: none, optimizer, weights (all)", 0 },
     { "schedules", KEY_SCHEDULES, "LIST", 0, "1f1b,interleaved,zb-h1,zb-v", 0 },
-    { "optimizer", KEY_OPTIMIZER, "NAME", 0, "adamw-master (the usual), adam8bit, ...", 0 },
+    { "optimizer", KEY_OPTIMIZER, "NAME", 0, "adamw-master (usual), adam8bit, ...", 0 },
     OPTION_MEMORY,
     { "budget", KEY_BUDGET, "N", 0, "Units of work for each of the best plans (200000)", 0 },
     { "deadline", KEY_DEADLINE, "TIME", 0, "Time for all, such as 10s; results then vary", 0 },

@@ -254,7 +254,7 @@ static void plain_train(struct plain *plain, const struct weir_layer *layers)
 static struct weir_plan *make_plan(const struct weir_profile *profile, struct weir_error *error)
 {
     struct weir_planning planning = { .cluster = "2 devices, 1GiB, 10GB/s 1us", .schedule = "1f1b",
-                                      .micro_batches = MICRO_BATCHES };
+                                      .micro_batches = MICRO_BATCHES, .optimizer = "sgd" };
     struct weir_plan *roomy = weir_partition(profile, &planning, error);
     uint64_t most = 0;
     for (size_t s = 0; roomy && s < weir_plan_stage_count(roomy); s++)

@@ -173,7 +173,7 @@ struct weir_layer {
     size_t undecayed_count;
     // An earlier layer of the model whose parameters this one reads, and adds gradients to, as
     // well: a head that takes the embedding's words. They are there once where the two layers are
-    // on one stage; a plan that lets them be apart (tied_apart) gives the other stage a copy, and
+    // on one stage; a plan that lets them be apart (weir_planning.tied) gives the other stage a copy, and
     // the gradients of both are added up before an update. NULL: none.
     const struct weir_layer *tied;
     // What checkpoints keep of the parameters, ascending and apart; the rest is zero when a run goes on. NULL: all
@@ -297,10 +297,10 @@ struct weir_planning {
     const struct weir_schedule *order;
     uint32_t micro_batches;  // needed without an order; of an iteration
     uint32_t ranks;          // usual: those of `replicas` or `devices`, or else one per device of the cluster
-    const char *optimizer;   // "sgd" (usual), "momentum", "adam", "adamw", "lamb", "lars", "adafactor", "adam8bit", "adam1bit"
+    // "adamw" (usual), "sgd", "momentum", "adam", "lamb", "lars", "adafactor", "adam8bit", "adam1bit"
+    const char *optimizer;
     uint32_t chunks;         // stages on each rank; usual: as the schedule has it
-    bool tied_apart;         // tied layers may be on different stages, under schedules that flush
-    bool tied_apart_where_possible;  // the same, if the profile has tied layers and the schedule flushes
+    const char *tied;        // tied layers: "together" on one stage, or "apart"; usual: apart where the schedule flushes
     uint64_t memory_bytes;   // of each device, instead of what the cluster says
     // How states are held (docs/memory.md); "gradients" and "weights" for planning alone.
     const char *shard;   // what replicas hold once between them: "none" (usual), "optimizer", "gradients", "weights"
@@ -374,8 +374,8 @@ struct weir_sweeping {
     struct weir_numbers ranks;          // usual: the cluster's devices
     struct weir_numbers chunks;         // usual: each schedule's own number, and twice it
     struct weir_numbers micro_batches;  // usual: the ranks, and twice, four and eight times as many
-    const char *optimizer;
-    bool tied_apart;   // tied layers may be on different stages, in the rows whose schedules flush
+    const char *optimizer;  // usual: "adamw", as of struct weir_planning
+    const char *tied;  // tied layers: "together" on one stage, or "apart" (usual) in the rows whose schedules flush
     uint64_t memory_bytes;
     uint64_t budget;   // units of work for each plan; usual: a fraction of a second's
     unsigned threads;  // usual: one per core

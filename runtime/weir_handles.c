@@ -180,7 +180,15 @@ bool given_optimizer(const char *name, enum optimizer_kind *kind, struct error *
 {
     unsigned choice;
     const bool good = given_choice(name, "optimizer", optimizer_names, &choice, error);
-    *kind = (enum optimizer_kind)choice;
+    *kind = name ? (enum optimizer_kind)choice : OPTIMIZER_USUAL;
+    return good;
+}
+
+bool given_tied(const char *name, enum tied *tied, struct error *error)
+{
+    unsigned choice;
+    const bool good = given_choice(name, "tied", tied_names, &choice, error);
+    *tied = name ? (enum tied)choice : TIED_USUAL;
     return good;
 }
 

@@ -47,9 +47,11 @@ bool hand_answer(struct text *document, struct text *text, struct weir_answer *a
 const char *document_name(const char *name);
 
 // A cluster's line, file or text, with this much memory on each device if it is not 0; `field` is what an error calls
-// one that is needed and NULL. The kind is the same of struct weir_planning's and struct weir_sweeping's optimizer.
+// one that is needed and NULL. The kind is the same of struct weir_planning's and struct weir_sweeping's optimizer, and
+// what they say of tied layers; NULL is the usual.
 struct cluster *given_cluster(const char *given, const char *field, uint64_t memory_bytes, struct error *error);
 bool given_optimizer(const char *name, enum optimizer_kind *kind, struct error *error);
+bool given_tied(const char *name, enum tied *tied, struct error *error);
 
 // The place of `name` in `names`, which end in NULL; 0 where it is NULL. An error names `what` and lists them.
 bool given_choice(const char *name, const char *what, const char *const *names, unsigned *choice, struct error *error);

@@ -28,21 +28,20 @@ static bool is_complete(const struct weir_planning *planning, struct error *erro
     return true;
 }
 
-static bool is_tied_apart(const struct weir_planning *planning, const struct profile *profile,
-                          enum optimizer_kind optimizer)
+// A schedule that is not known the search refuses.
+static bool flushes(const struct weir_planning *planning)
 {
-    struct error unknown = { 0 };  // the search refuses it
+    struct error unknown = { 0 };
     const struct schedule *order = planning->order ? planning->order->schedule : NULL;
     struct generator generator;
-    return planning->tied_apart
-        || (planning->tied_apart_where_possible && generator_for(planning->schedule, order, &generator, &unknown)
-            && holding_can_tie_apart(profile, optimizer, generator.weights == WEIGHTS_FLUSH));
+    return generator_for(planning->schedule, order, &generator, &unknown) && generator.weights == WEIGHTS_FLUSH;
 }
 
 static bool given_holding(const struct weir_planning *planning, const struct profile *profile, struct holding *holding,
                           struct error *error)
 {
     unsigned shard;
+    enum tied tied;
     *holding = (struct holding){
         .optimizer_on_host = planning->optimizer_on_host,
         .activations_on_host = planning->activations_on_host,
@@ -50,10 +49,11 @@ static bool given_holding(const struct weir_planning *planning, const struct pro
         .step_rate = planning->step_rate,
     };
     if (!given_optimizer(planning->optimizer, &holding->optimizer, error)
-        || !given_choice(planning->shard, "shard", shard_names, &shard, error))
+        || !given_choice(planning->shard, "shard", shard_names, &shard, error)
+        || !given_tied(planning->tied, &tied, error))
         return false;
     holding->shard = (enum shard)shard;
-    holding->tied_apart = is_tied_apart(planning, profile, holding->optimizer);
+    holding->tied_apart = holding_ties_apart(tied, profile, holding->optimizer, flushes(planning));
     return true;
 }
 
@@ -319,15 +319,18 @@ static struct sweep *run_sweep(const struct weir_sweeping *sweeping, const struc
         .ranks = { sweeping->ranks.at, sweeping->ranks.count },
         .chunks = { sweeping->chunks.at, sweeping->chunks.count },
         .micro_batches = { sweeping->micro_batches.at, sweeping->micro_batches.count },
-        .holding.tied_apart = sweeping->tied_apart && profile->tied_count > 0,
         .budget = sweeping->budget,
         .threads = sweeping->threads,
         .interrupted = watching_stop(&watching),
         .progress = tell_sweep,
         .self = &watching,
     };
+    enum tied tied;
     if (!given_optimizer(sweeping->optimizer, &request.holding.optimizer, error)
-        || !holding_check(&request.holding, profile, cluster, true, error))
+        || !given_tied(sweeping->tied, &tied, error))
+        return NULL;
+    request.holding.tied_apart = holding_ties_apart(tied, profile, request.holding.optimizer, true);
+    if (!holding_check(&request.holding, profile, cluster, true, error))
         return NULL;
     return sweep_run(&request, error);
 }

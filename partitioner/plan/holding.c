@@ -7,6 +7,7 @@
 #include "schedules/host_moves.h"
 
 const char *const shard_names[] = { "none", "optimizer", "gradients", "weights", NULL };
+const char *const tied_names[] = { "together", "apart", NULL };
 
 // What an optimizer keeps of a parameter. sgd, momentum: Polyak 1964. adam: Kingma and
 // Ba 2015 (arXiv 1412.6980); adamw: Loshchilov and Hutter 2019 (1711.05101). lars: You
@@ -225,6 +226,11 @@ struct schedule *holding_order(const struct holding *holding, struct schedule *o
 bool holding_can_tie_apart(const struct profile *profile, enum optimizer_kind optimizer, bool flushes)
 {
     return profile->tied_count > 0 && flushes && !rows[optimizer].sends_signs;
+}
+
+bool holding_ties_apart(enum tied tied, const struct profile *profile, enum optimizer_kind optimizer, bool flushes)
+{
+    return tied == TIED_APART || (tied == TIED_USUAL && holding_can_tie_apart(profile, optimizer, flushes));
 }
 
 static bool check_optimizer(const struct holding *holding, const struct profile *profile, struct error *error)

@@ -25,6 +25,9 @@ enum optimizer_kind {
 };
 extern const char *const optimizer_names[];  // "sgd", "momentum", "adamw", ..., NULL
 
+// What is planned for where nobody names one: by commands, Python and weir.h alike.
+#define OPTIMIZER_USUAL OPTIMIZER_ADAMW
+
 // What the replicas of a stage hold once between them instead of each: ZeRO 1, 2, 3.
 // Each holds what is on the left as well.
 enum shard { SHARD_NONE, SHARD_OPTIMIZER, SHARD_GRADIENTS, SHARD_WEIGHTS };
@@ -109,6 +112,11 @@ struct schedule *holding_order(const struct holding *holding, struct schedule *o
 
 // Whether tied layers can be apart at all: the model has some, the schedule flushes, and gradients are added up.
 bool holding_can_tie_apart(const struct profile *profile, enum optimizer_kind optimizer, bool flushes);
+
+// What is asked of tied layers. The usual, of commands, Python and weir.h alike: apart where that can be.
+enum tied { TIED_TOGETHER, TIED_APART, TIED_USUAL };
+extern const char *const tied_names[];  // "together", "apart", NULL
+bool holding_ties_apart(enum tied tied, const struct profile *profile, enum optimizer_kind optimizer, bool flushes);
 
 // Refuses what contradicts itself, the model, the cluster or the schedule, which
 // flushes or not.

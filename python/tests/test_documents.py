@@ -97,7 +97,7 @@ class Plans(Case):
         plan = weir.partition(made, CLUSTER, schedule='1f1b', micro_batches=8)
         plan.save('plan.json')
         self.assertEqual(plan.json(), weir_says('partition', 'profile.json', '--cluster', CLUSTER, '--schedule=1f1b',
-                                                '--micro-batches=8', '--optimizer=sgd', '-o', '-'))
+                                                '--micro-batches=8', '-o', '-'))
         self.assertEqual(weir.Plan.load('plan.json').text(), plan.text())
         self.assertEqual(weir_says('simulate', 'plan.json', '--json'), plan.simulate().json())
         self.assertEqual(weir_says('explain', 'plan.json', '--profile=profile.json', '--json'),
@@ -117,7 +117,7 @@ class Plans(Case):
             self.assertEqual(plan.document['certificate'], named.document['certificate'])
             self.assertEqual(plan.document['schedule']['actions'], order.document['actions'])
             self.assertEqual(plan.json(), weir_says('partition', 'profile.json', '--cluster', CLUSTER,
-                                                    '--schedule=./order.json', '--optimizer=sgd', '-o', '-'))
+                                                    '--schedule=./order.json', '-o', '-'))
             plan.check(made)
         self.refuses(re.compile('cannot be had for 4, ranks 2'), 2, weir.partition, made, CLUSTER, schedule=order,
                      micro_batches=4)
@@ -176,7 +176,7 @@ class Plans(Case):
         self.assertEqual(['layer0', 'layer1'], given.document['stages'][0]['layers'])
         self.assertEqual(given.json(), weir_says(
             'partition', 'profile.json', '--cluster=4 devices, 16MiB, 10GB/s 10us', '--schedule=1f1b', '-m8',
-            '--replicas=2,1', '--devices=3,0,1', '--pin=layer2=1', '--pin=layer1=0', '--optimizer=sgd', '-o', '-'))
+            '--replicas=2,1', '--devices=3,0,1', '--pin=layer2=1', '--pin=layer1=0', '-o', '-'))
         given.check(made)
         for sentence, options in (('devices: device 4 is not in the cluster (0 to 3)', {'devices': [4]}),
                                   ('pins: the profile has no layer named "head"', {'pins': {'head': 0}}),
@@ -209,7 +209,7 @@ class Plans(Case):
 
         def plan(progress):
             return weir.partition(profile(64), '8 devices, 4MiB, 10GB/s 10us', schedule='interleaved',
-                                  micro_batches=32, progress=progress)
+                                  micro_batches=32, optimizer='sgd', progress=progress)
         told = []
         plan(told.append)
         self.assertTrue(told and all(re.search('units of work', words) for words in told), told)

@@ -23,7 +23,7 @@ def progress(words):
         print("begun", flush=True)
 def plan(**options):
     return weir.partition(profile, "8 devices, MEMORY, 10GB/s 10us", schedule="interleaved", micro_batches=32,
-                          budget=3000000000, progress=progress, **options)
+                          optimizer="sgd", budget=3000000000, progress=progress, **options)
 '''
 
 

@@ -429,7 +429,7 @@ class Sweep(Found, Sequence[Mapping[str, Any]]):
 
 def partition(profile: Profile, cluster: Union[str, Document], *, schedule: Union[str, Schedule],
               micro_batches: Optional[int] = None, ranks: Optional[int] = None, chunks: Optional[int] = None,
-              optimizer: str = 'sgd', memory: Optional[Size] = None, tied_apart: Optional[bool] = None,
+              optimizer: str = 'adamw', memory: Optional[Size] = None, tied_apart: Optional[bool] = None,
               shard: str = 'none', host: Iterable[str] = (), window: Optional[int] = None,
               step_rate: Optional[int] = None, choose: Iterable[str] = (), replicas: Optional[Iterable[int]] = None,
               devices: Optional[Iterable[int]] = None, pins: Optional[Mapping[str, int]] = None,
@@ -440,8 +440,8 @@ def partition(profile: Profile, cluster: Union[str, Document], *, schedule: Unio
     `cluster`: a line such as "2 devices, 16GiB, 12GB/s 5us", a file, or a document. `schedule`: any that `weir
     schedule` lists, such as "1f1b" or "zb-v"; or a Schedule that flushes, which is planned for as it is, with its ranks
     and micro-batches. `micro_batches` of an iteration. `ranks`: the cluster's devices if not given. `chunks`: stages on
-    each rank, as the schedule has it if not given. `optimizer`: sgd, momentum, adamw, adam, lamb, lars, adafactor,
-    adam8bit, adam1bit or *-master. `memory` of each device, such as "16GiB", instead of the cluster's.
+    each rank, as the schedule has it if not given. `optimizer`: adamw (the usual), sgd, momentum, adam, lamb, lars,
+    adafactor, adam8bit, adam1bit or *-master. `memory` of each device, such as "16GiB", instead of the cluster's.
 
     How states are held (docs/memory.md): `tied_apart`, whether layers that share parameters may be on different stages
     (None: where the schedule flushes), `shard` (none, optimizer, gradients, weights), `host` (optimizer, activations),
@@ -463,8 +463,7 @@ def partition(profile: Profile, cluster: Union[str, Document], *, schedule: Unio
         cluster=given_document(cluster), schedule=None if is_given else encode(schedule),
         order=schedule.address if is_given else None, micro_batches=whole(micro_batches, 'micro_batches', 1),
         ranks=whole(ranks, 'ranks', 1), optimizer=encode(optimizer), chunks=whole(chunks, 'chunks', 1),
-        tied_apart=bool(tied_apart), tied_apart_where_possible=tied_apart is None,
-        memory_bytes=size(memory, 'memory'), shard=encode(shard),
+        tied=_tied(tied_apart), memory_bytes=size(memory, 'memory'), shard=encode(shard),
         optimizer_on_host='optimizer' in host, activations_on_host='activations' in host,
         window=whole(window, 'window', 1), step_rate=whole(step_rate, 'step_rate', 1, 2**53 - 1),
         choose_replicas='replicas' in choose, choose_devices='devices' in choose,
@@ -498,6 +497,10 @@ def compare(planned: Union[Plan, Schedule], traces: Union[Path, Iterable[Path]],
     if cost is not None or overlapped is not None or any(keep) or cluster is not None:
         raise WeirError('a plan brings its own costs and cluster: leave cost, overlapped, keep and cluster out')
     return Comparison(call('plan_compare', planned, ctypes.byref(run)), planned)
+
+
+def _tied(apart: Optional[bool]) -> Optional[bytes]:
+    return None if apart is None else b'apart' if apart else b'together'
 
 
 def _words(name: str, given: Iterable[str], known: Sequence[str]) -> set[str]:
@@ -544,24 +547,24 @@ def search(*, ranks: int, micro_batches: int, cost: Union[str, Document], chunks
 
 def sweep(profile: Profile, cluster: Union[str, Document], *, schedules: Iterable[str] = (),
           micro_batches: Union[int, Iterable[int], None] = None, ranks: Union[int, Iterable[int], None] = None,
-          chunks: Union[int, Iterable[int], None] = None, optimizer: str = 'sgd', memory: Optional[Size] = None,
-          tied_apart: bool = True, budget: Optional[int] = None, threads: Optional[int] = None,
-          progress: Optional[Progress] = None) -> Sweep:
+          chunks: Union[int, Iterable[int], None] = None, optimizer: str = 'adamw', memory: Optional[Size] = None,
+          tied_apart: Optional[bool] = None, budget: Optional[int] = None,
+          threads: Optional[int] = None, progress: Optional[Progress] = None) -> Sweep:
     """A plan for every schedule, number of ranks, stages per rank and micro-batches, and which are worth it.
 
     `schedules`: all that train, and "search", if none is given. `micro_batches`: the ranks, and twice, four and eight
     times as many. `ranks`: the cluster's devices. `chunks`: each schedule's own number, and twice it. `tied_apart`:
-    layers that share parameters may be on different stages, where schedules flush. `budget`: units of work for each
-    plan. Ctrl-C ends it with the rows so far.
+    layers that share parameters may be on different stages, where schedules flush (as usual). `optimizer`: adamw (the
+    usual), or another that partition() takes. `budget`: units of work for each plan. Ctrl-C ends it with the rows so far.
     """
     names = strings(schedules)
     watch, best = library.Watch(), ctypes.c_void_p()
     sweeping = library.Sweeping(
         cluster=given_document(cluster), schedules=names, schedule_count=len(names),
         ranks=numbers(ranks), chunks=numbers(chunks), micro_batches=numbers(micro_batches),
-        optimizer=encode(optimizer), tied_apart=tied_apart, memory_bytes=size(memory, 'memory'),
-        budget=whole(budget, 'budget', 1, 2**53 - 1), threads=whole(threads, 'threads', 1, 1024),
-        watch=ctypes.pointer(watch))
+        optimizer=encode(optimizer), tied=_tied(tied_apart),
+        memory_bytes=size(memory, 'memory'), budget=whole(budget, 'budget', 1, 2**53 - 1),
+        threads=whole(threads, 'threads', 1, 1024), watch=ctypes.pointer(watch))
     try:
         texts = run_answer('sweep', profile, ctypes.byref(sweeping), behind=[ctypes.byref(best)], watch=watch,
                            progress=progress)

@@ -113,7 +113,7 @@ def sweep_configs(config: Union[Path, Document], device: Union[str, Document], *
     that may be good if not given: the degrees `tensor`, `context` and `expert`; `ranks` of a pipeline and `chunks`,
     stages on each; `micro_batch`, sequences in one; `shard`, what devices with the same part of the model hold once
     (none, optimizer, gradients, weights); `placement`, "tp-cp-ep-dp-pp" or "tp-cp-ep-pp-dp"; `schedules`, such as
-    flush.
+    flush. `optimizer`: adamw-master (the usual), which trains in 16 bits, or another that partition() takes.
 
     `memory` of each device, such as "70GiB", instead of the device's own. `price` and `watts` of a device for an hour:
     what 10^9 tokens cost, and take. `budget`: units of work for each of the best plans. `deadline`: seconds, or "10s";

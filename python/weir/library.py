@@ -72,8 +72,7 @@ class Estimating(Structure):
 class Planning(Structure):
     _fields_ = [
         ('cluster', c_char_p), ('schedule', c_char_p), ('order', c_void_p), ('micro_batches', c_uint32),
-        ('ranks', c_uint32), ('optimizer', c_char_p), ('chunks', c_uint32), ('tied_apart', c_bool),
-        ('tied_apart_where_possible', c_bool),
+        ('ranks', c_uint32), ('optimizer', c_char_p), ('chunks', c_uint32), ('tied', c_char_p),
         ('memory_bytes', c_uint64), ('shard', c_char_p), ('optimizer_on_host', c_bool), ('activations_on_host', c_bool),
         ('window', c_uint32), ('step_rate', c_uint64), ('choose_replicas', c_bool), ('choose_devices', c_bool),
         ('choose_fewer_devices', c_bool), ('choose_variants', c_bool), ('replicas', Numbers), ('devices', Numbers),
@@ -89,8 +88,9 @@ class Explaining(Structure):
 class Sweeping(Structure):
     _fields_ = [
         ('cluster', c_char_p), ('schedules', POINTER(c_char_p)), ('schedule_count', c_size_t), ('ranks', Numbers),
-        ('chunks', Numbers), ('micro_batches', Numbers), ('optimizer', c_char_p), ('tied_apart', c_bool),
-        ('memory_bytes', c_uint64), ('budget', c_uint64), ('threads', c_uint), ('watch', POINTER(Watch)),
+        ('chunks', Numbers), ('micro_batches', Numbers), ('optimizer', c_char_p), ('tied', c_char_p),
+        ('memory_bytes', c_uint64), ('budget', c_uint64), ('threads', c_uint),
+        ('watch', POINTER(Watch)),
     ]
 
 

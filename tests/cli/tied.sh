@@ -23,8 +23,12 @@ peaks() {
     awk '/peak bytes/ && $5 != $6 { print "peak differs: " $0; bad = 1 } /peak bytes/ { n++ } END { print n - bad " peaks agree" }' $1
 }
 
-plan fp32 1f1b --cuts "[1,2,2,3]" 2> said || echo "exit $?"
+plan fp32 1f1b --tied together --cuts "[1,2,2,3]" 2> said || echo "exit $?"
 grep -v untrusted said
+for how in "--tied apart" ""; do  # which goes without saying where the schedule flushes
+    plan fp32 1f1b $how --cuts "[1,2,2,3]" && grep -o '"tied_apart": [a-z]*' plan.json
+done
+command=partition plan fp32 pipedream --ranks 1 && { grep -o '"tied_apart": [a-z]*' plan.json || echo together; }
 for schedule in 1f1b gpipe zb-h1; do
     plan fp32 $schedule --tied apart --cuts "[1,2,2,3]"
     for device in cpu cpu:queued; do

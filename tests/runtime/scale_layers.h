@@ -126,7 +126,7 @@ static inline struct weir_plan *plan_of(const struct weir_layer *layers, const c
     struct weir_error error = { 0 };
     struct weir_profile *profile = profile_of(layers);
     const struct weir_planning planning = { .cluster = "2 devices, 1MiB, 10GB/s 1us", .schedule = schedule,
-                                            .micro_batches = 4 };
+                                            .micro_batches = 4, .optimizer = "sgd" };
     struct weir_plan *plan = weir_partition(profile, &planning, &error);
     assert_good(plan, error);
     weir_profile_free(profile);

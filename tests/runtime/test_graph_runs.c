@@ -24,7 +24,7 @@ static struct weir_plan *plan_of(const struct weir_profile *profile, const char 
         error = (struct weir_error){ 0 };
         snprintf(cluster, sizeof cluster, "%u devices, %lluB, 10GB/s 1us", ranks, (unsigned long long)bytes);
         plan = weir_partition(profile, &(struct weir_planning){ .cluster = cluster, .schedule = schedule,
-                                                                .micro_batches = 4, .budget = 20000 }, &error);
+                                                                .micro_batches = 4, .optimizer = "sgd", .budget = 20000 }, &error);
         assert_true(plan || error.code == 1);  // it does not fit
     }
     return plan;

@@ -101,7 +101,7 @@ static void tied_layers_are_trained_together_and_apart(void **state)
         layers[3].backward_weight = tied_backward_weight;
         layers[3].initialize = NULL;
         const struct weir_planning planning = { .cluster = clusters[n], .schedule = "1f1b", .micro_batches = 4,
-                                                .tied_apart = true };
+                                                .tied = "apart", .optimizer = "sgd" };
         struct weir_profile *profile = profile_of(layers);
         struct weir_plan *plan = weir_partition(profile, &planning, &error);
         assert_good(plan, error);

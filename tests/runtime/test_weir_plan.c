@@ -238,21 +238,23 @@ static void tied_layers_are_apart_where_that_is_possible(void **state)
     struct {
         const struct weir_profile *profile;
         const char *schedule, *sentence;
-        bool apart, where_possible;
+        const char *tied, *optimizer;
     } const rows[] = {
-        { tied, "1f1b", NULL, .where_possible = true },
-        { tied, "1f1b", NULL, .apart = true },
-        { tied, "1f1b", "the model can be cut into 1 stage at most, too few for 2 ranks", .apart = false },
-        { tied, "pipedream", "the model can be cut into 1 stage at most", .where_possible = true },
-        { tied, "pipedream", "tied layers apart: their gradients are added up at a flush", .apart = true },
-        { tied, "zigzag", "there is no schedule named \"zigzag\"", .where_possible = true },
-        { plain, "1f1b", NULL, .where_possible = true },
+        { tied, "1f1b", NULL, NULL, NULL },
+        { tied, "1f1b", NULL, "apart", NULL },
+        { tied, "1f1b", "the model can be cut into 1 stage at most, too few for 2 ranks", "together", NULL },
+        { tied, "1f1b", "the model can be cut into 1 stage at most, too few for 2 ranks", NULL, "adam1bit" },
+        { tied, "pipedream", "the model can be cut into 1 stage at most", NULL, NULL },
+        { tied, "pipedream", "tied layers apart: their gradients are added up at a flush", "apart", NULL },
+        { tied, "zigzag", "there is no schedule named \"zigzag\"", NULL, NULL },
+        { plain, "1f1b", NULL, NULL, NULL },
+        { plain, "1f1b", "tied: \"somewhere\" is none of together, apart", "somewhere", NULL },
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct weir_error error = { 0 };
         const struct weir_planning planning = { .cluster = small_cluster, .schedule = rows[i].schedule,
-                                                .micro_batches = 4, .tied_apart = rows[i].apart,
-                                                .tied_apart_where_possible = rows[i].where_possible };
+                                                .micro_batches = 4, .tied = rows[i].tied,
+                                                .optimizer = rows[i].optimizer };
         struct weir_plan *plan = weir_partition(rows[i].profile, &planning, &error);
         assert_true(rows[i].sentence ? !plan && strstr(error.text, rows[i].sentence) : plan != NULL);
         if (!plan)
@@ -292,7 +294,7 @@ static void a_search_that_is_stopped_has_the_best_so_far(void **state)
     const struct weir_watch watch = { listen, &told, &told.stop };
     struct weir_profile *profile = made_profile(64);
     const struct weir_planning planning = { .cluster = "8 devices, 4MiB, 10GB/s 10us", .schedule = "interleaved",
-                                            .micro_batches = 32, .budget = 3000000000, .watch = &watch };
+                                            .micro_batches = 32, .optimizer = "sgd", .budget = 3000000000, .watch = &watch };
     struct weir_plan *plan = weir_partition(profile, &planning, &error);
     assert_good(plan, error);
     assert_true(told.count > 0 && told.stop);
@@ -311,7 +313,7 @@ static void a_search_without_a_plan_yet_says_so(void **state)
     const struct weir_watch watch = { listen, &told, &told.stop };
     struct weir_profile *profile = made_profile(64);
     const struct weir_planning planning = { .cluster = "8 devices, 2200KiB, 10GB/s 10us", .schedule = "interleaved",
-                                            .micro_batches = 32, .budget = 3000000000, .watch = &watch };
+                                            .micro_batches = 32, .optimizer = "sgd", .budget = 3000000000, .watch = &watch };
     assert_null(weir_partition(profile, &planning, &error));
     assert_true(error.code == 1 || error.code == 3);
     assert_non_null(strstr(error.text, "interrupted"));

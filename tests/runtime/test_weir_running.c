@@ -44,6 +44,7 @@ static struct weir_plan *plan_for(const struct weir_layer *layers, struct weir_p
     struct weir_profile *profile = profile_of(layers);
     planning.cluster = "2 devices, 1MiB, 10GB/s 1us";
     planning.micro_batches = 4;
+    planning.optimizer = planning.optimizer ? planning.optimizer : "sgd";
     struct weir_plan *plan = weir_partition(profile, &planning, &error);
     assert_good(plan, error);
     weir_profile_free(profile);
@@ -326,7 +327,7 @@ static void replicas_of_own_layers_are_verified(void **state)
         struct weir_error error = { 0 };
         struct weir_profile *profile = profile_of(layers);
         const struct weir_planning planning = { .cluster = "3 devices, 1MiB, 10GB/s 1us", .schedule = schedules[n],
-                                                .micro_batches = 4, .replicas = { ranks_of_stages, 2 } };
+                                                .micro_batches = 4, .optimizer = "sgd", .replicas = { ranks_of_stages, 2 } };
         struct weir_plan *plan = weir_partition(profile, &planning, &error);
         assert_good(plan, error);
         assert_int_equal(weir_plan_stage_count(plan), 2);

@@ -176,7 +176,7 @@ static struct weir_plan *plan_of(const struct weir_layer *layers, uint32_t ranks
         weir_profile_layers(layers, COUNT, &(struct weir_measuring){ .model = "echoes" }, &error);
     assert_good(profile, error);
     const struct weir_planning planning = { .cluster = "3 devices, 1MiB, 10GB/s 1us", .schedule = "seq1f1b",
-                                            .ranks = ranks, .micro_batches = MICRO_BATCHES };
+                                            .ranks = ranks, .micro_batches = MICRO_BATCHES, .optimizer = "sgd" };
     struct weir_plan *plan = weir_partition(profile, &planning, &error);
     assert_good(plan, error);
     weir_profile_free(profile);
