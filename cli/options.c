@@ -172,6 +172,9 @@ error_t shared_option(int key, char *argument, struct shared_options *options, s
     case KEY_PAD_VOCABULARY:
         options->pad_vocabulary = true;
         break;
+    case KEY_OWN_ORDER:
+        options->own_order = true;
+        break;
     case 'o':
         options->output = argument;
         break;

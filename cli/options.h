@@ -25,6 +25,7 @@ struct shared_options {
     uint64_t memory_bytes;
     bool json;
     bool pad_vocabulary;
+    bool own_order;
     const char *output;
 };
 
@@ -40,6 +41,7 @@ enum {
     KEY_DEVICE,
     KEY_VERBOSE,
     KEY_PAD_VOCABULARY,
+    KEY_OWN_ORDER,
     KEY_CLIP,
     KEY_FREEZE,
     KEY_BATCH,
@@ -74,6 +76,8 @@ enum {
 // Of commands that name a model and no plan; see model_spec_named().
 #define OPTION_PAD_VOCABULARY \
     { "pad-vocabulary", KEY_PAD_VOCABULARY, 0, 0, "Room for a multiple of 128 words: MODEL,padded", 0 }
+#define OPTION_OWN_ORDER \
+    { "own-order", KEY_OWN_ORDER, 0, 0, "Keep a graph's layers in the profile's own order", 0 }
 #define OPTION_OUTPUT { "output", 'o', "FILE", 0, "Where the document goes (\"-\": standard output)", 0 }
 #define OPTION_RESULT OPTION_JSON, OPTION_OUTPUT
 

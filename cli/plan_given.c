@@ -112,9 +112,17 @@ static double percent_slower(uint64_t slow, uint64_t fast)
     return fast > 0 ? 100 * ((double)slow / (double)fast - 1) : 0;
 }
 
-// What the other was free in, which is what this one has chosen.
-static void say_found(struct search_freedom free, struct text *text)
+// The best plan there is of a plan's freedom, NULL where nothing fits; and what that was free in, which is what the plan
+// has chosen.
+struct compared {
+    struct plan *best;
+    struct search_freedom free;
+    bool own_order;
+};
+
+static void say_found(const struct compared *with, struct text *text)
 {
+    const struct search_freedom free = with->free;
     const char *const names[] = { free.replicas ? "replicas" : NULL, free.devices ? "devices" : NULL,
                                   free.variants ? "variants" : NULL };
     const char *between = " with ";
@@ -125,12 +133,13 @@ static void say_found(struct search_freedom free, struct text *text)
             between = " and ";
         }
     text_add(text, strcmp(between, " and ") == 0 ? " of its own choice" : "");
+    text_add(text, with->own_order ? " in the profile's own order of layers" : "");
 }
 
-static void say_distance(const struct plan *plan, const struct plan *best, struct search_freedom free, bool fits,
-                         struct text *text)
+static void say_distance(const struct plan *plan, const struct compared *with, bool fits, struct text *text)
 {
     char time[NUMBER_SIZE];
+    const struct plan *best = with->best;
     const uint64_t own = plan->iteration_ns, other = best->iteration_ns;
     const char *claim = best->certificate.proved ? ", which is proved" : "";
     time_format(other, time);
@@ -140,7 +149,7 @@ static void say_distance(const struct plan *plan, const struct plan *best, struc
     else
         text_add(text, "%.1f %% %s than ", own > other ? percent_slower(own, other) : percent_slower(other, own),
                  own > other ? "slower" : "quicker");
-    say_found(free, text);
+    say_found(with, text);
     if (is_as_quick)
         text_add(text, "%s.\n", claim);
     else if (own > other)
@@ -158,15 +167,15 @@ static int no_memory(void)
 }
 
 // The plan's table is the answer; what is wrong with it, and what differs, goes to standard error.
-static int print(const struct plan *plan, const struct plan *best, struct search_freedom free,
-                 const struct plan_excess *excess, struct text *differences, const struct shared_options *output)
+static int print(const struct plan *plan, const struct compared *with, const struct plan_excess *excess,
+                 struct text *differences, const struct shared_options *output)
 {
     const bool fits = excess->lacks_bytes == 0;
     struct text table = { 0 }, refusal = { 0 };
     if (!plan_output_is_document(output)) {
         plan_print(plan, &table);
-        if (best)
-            say_distance(plan, best, free, fits, &table);
+        if (with->best)
+            say_distance(plan, with, fits, &table);
     }
     if (!fits)
         plan_say_excess(plan, excess, &refusal);
@@ -181,9 +190,9 @@ static int print(const struct plan *plan, const struct plan *best, struct search
     return code;
 }
 
-// The best plan there is of the plan's freedom, or NULL where nothing fits; false when more than that went wrong.
-static bool find_best(const struct plan *plan, const struct search_request *request, struct plan **best,
-                      struct search_freedom *free, struct error *error)
+// False where more went wrong than that nothing fits.
+static bool find_best(const struct plan *plan, const struct search_request *request, struct compared *with,
+                      struct error *error)
 {
     struct error why = { 0 };
     struct search_shortage shortage = { 0 };
@@ -193,10 +202,9 @@ static bool find_best(const struct plan *plan, const struct search_request *requ
         return false;
     quick.found.shortage = &shortage;
     plan_request_free_like(plan, &of, &quick);
-    *free = quick.free;
-    *best = plan_search_orders(&quick, &why);
+    *with = (struct compared){ plan_search_orders(&quick, &why), quick.free, quick.wanted.own_order };
     question_clear(&of);
-    return *best || why.kind == ERROR_ANSWER || error_set_kind(error, why.kind, "%s", why.text);
+    return with->best || why.kind == ERROR_ANSWER || error_set_kind(error, why.kind, "%s", why.text);
 }
 
 static int judge(const struct given_plan *given, struct plan *plan, const struct search_request *request,
@@ -204,22 +212,21 @@ static int judge(const struct given_plan *given, struct plan *plan, const struct
 {
     struct error error = { 0 };
     struct plan_excess excess;
-    struct plan *best = NULL;
-    struct search_freedom free;
-    if (!plan_find_excess(plan, plan->cluster, &excess, &error) || !find_best(plan, request, &best, &free, &error))
+    struct compared with = { .best = NULL };
+    if (!plan_find_excess(plan, plan->cluster, &excess, &error) || !find_best(plan, request, &with, &error))
         return plan_request_fail(given->options, given->plan, &error);
     const bool fits = excess.lacks_bytes == 0;
     const struct certificate none = { .by = BY_ENUMERATION };
-    plan_certify_by(plan, best ? &best->certificate : &none, fits);
+    plan_certify_by(plan, with.best ? &with.best->certificate : &none, fits);
     int code;
     if (fits && !plan_evaluate(plan, request->profile, &error)) {
         error_at(&error, "the prices of the plan do not hold, which is a fault of ours");
         error.kind = ERROR_MACHINE;
         code = command_fail(&error);
     } else {
-        code = print(plan, best, free, &excess, differences, output);
+        code = print(plan, &with, &excess, differences, output);
     }
-    plan_free(best);
+    plan_free(with.best);
     return code;
 }
 

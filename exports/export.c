@@ -165,7 +165,7 @@ static bool check_layers(const struct export *export, struct error *error)
     const struct plan *plan = export->plan;
     if (plan->order)
         return error_set_kind(error, ERROR_ANSWER, "the plan has an order of its own for the layers of a graph, but %s"
-                              " cuts the model's own between two of them: plan without --order", export->format->title);
+                              " cuts the model's own between two of them: plan with --own-order", export->format->title);
     for (uint32_t s = 0; s < export->stages; s++)
         if (plan->stages[s].first == plan->stages[s].end)
             return error_set_kind(error, ERROR_ANSWER, "stage %u has no layers, as no stage of %s can be", s,

@@ -147,11 +147,35 @@ static struct plan *search_graph(const struct search_request *request, struct pl
     return best;
 }
 
+// Of several orders the profile's own alone: all that is known of plans of others is the work of the ranks.
+static struct plan *search_own_of_several(const struct search_request *given, struct error *error)
+{
+    struct search_request request = *given;
+    struct telling telling;
+    uint64_t bound = work_of_all(given), least = 0;
+    telling_begin(&telling, given, &bound, &request);
+    request.found.least_ns = &least;
+    struct plan *plan = plan_search(&request, error);
+    if (plan) {
+        certificate_bound(&plan->certificate, bound,
+                          plan->certificate.stopped[0] ? plan->certificate.stopped
+                                                       : "other orders of the layers were not asked for");
+        search_say_unbounded(given, &plan->certificate);
+    } else if (error->kind == ERROR_ANSWER) {
+        error_at(error, "in the profile's own order of layers, which is asked for (others may have a plan)");
+    }
+    if (given->found.least_ns)
+        *given->found.least_ns = plan ? min_u64(bound, plan->certificate.value_ns) : bound;
+    return plan;
+}
+
 struct plan *plan_search_orders(const struct search_request *given, struct error *error)
 {
     enum { OWN_PARTS = 2, PARTS = 5 };  // of the budget, and of the time, for the profile's own order
     if (profile_has_one_order(given->profile) || given->pinned.count > 0)  // pins are for the profile's own order
         return plan_search(given, error);
+    if (given->wanted.own_order)
+        return search_own_of_several(given, error);
     struct generator generator;
     if (!search_generator(given, &generator, error))
         return NULL;

@@ -20,7 +20,8 @@ struct plan *plan_search(const struct search_request *request, struct error *err
 
 // The same over all orders of a graph's layers: stages whose data only goes forward are intervals of some order. The plan
 // has an order where it is quicker in another than the profile's own. What `proved` says then: no order of the layers, no
-// cuts of it and no segments of the layers that then follow each other make a quicker plan that fits.
+// cuts of it and no segments of the layers that then follow each other make a quicker plan that fits. `wanted.own_order`
+// leaves it at the profile's own, of which that is never said, since others may be quicker.
 struct plan *plan_search_orders(const struct search_request *request, struct error *error);
 
 // Whoever asked a search for a plan within a deadline, and got none, hands its error on through this: where the search

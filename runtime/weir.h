@@ -309,6 +309,7 @@ struct weir_planning {
     uint64_t step_rate;  // bytes per second of an update; usual: it takes no time
     // What the search may choose beyond cuts and recomputation; variants, of layers of one's own, for planning alone.
     bool choose_replicas, choose_devices, choose_fewer_devices, choose_variants;
+    bool own_order;      // a graph's layers stay in the order that the profile has; usual: all orders are searched
     // The same, given.
     struct weir_numbers replicas;  // ranks of each stage, which add up to `ranks`
     struct weir_numbers devices;   // of each rank
@@ -376,6 +377,7 @@ struct weir_sweeping {
     struct weir_numbers micro_batches;  // usual: the ranks, and twice, four and eight times as many
     const char *optimizer;  // usual: "adamw", as of struct weir_planning
     const char *tied;  // tied layers: "together" on one stage, or "apart" (usual) in the rows whose schedules flush
+    bool own_order;    // plans keep the order in which the profile has the layers of a graph
     uint64_t memory_bytes;
     uint64_t budget;   // units of work for each plan; usual: a fraction of a second's
     unsigned threads;  // usual: one per core

@@ -122,6 +122,7 @@ static struct plan *search_by(const struct schedule *given, const struct weir_pl
         .holding = *holding,
         .free = { .replicas = planning->choose_replicas, .devices = planning->choose_devices,
                   .fewer = planning->choose_fewer_devices, .variants = planning->choose_variants },
+        .wanted.own_order = planning->own_order,
         .limits = { .budget = planning->budget, .deadline_ns = planning->deadline_ns,
                     .interrupted = watching_stop(&watching), .progress = tell_search, .self = &watching },
     };
@@ -319,6 +320,7 @@ static struct sweep *run_sweep(const struct weir_sweeping *sweeping, const struc
         .ranks = { sweeping->ranks.at, sweeping->ranks.count },
         .chunks = { sweeping->chunks.at, sweeping->chunks.count },
         .micro_batches = { sweeping->micro_batches.at, sweeping->micro_batches.count },
+        .own_order = sweeping->own_order,
         .budget = sweeping->budget,
         .threads = sweeping->threads,
         .interrupted = watching_stop(&watching),

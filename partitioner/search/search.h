@@ -60,6 +60,7 @@ struct search_pins {
 // Which plans are asked for, of all that fit.
 struct search_wanted {
     uint64_t below_ns;  // of a search that is part of another: only quicker plans matter; 0: all do
+    bool own_order;     // of a graph's layers: only the profile's own is searched, which others than Weir know
     bool all_orders;    // of the layers of a graph, not the profile's own alone (plan_search_orders() says so)
     bool any;           // only whether something fits is asked: the first plan will do, and little is done for it
 };

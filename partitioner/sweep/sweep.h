@@ -47,6 +47,7 @@ struct sweep_request {
     const char *const *schedules;  // none: all that train; "search" is an order that is searched for
     size_t schedule_count;
     const struct engine *engine;      // only what it runs; NULL: also what can be simulated only
+    bool own_order;                   // plans keep the profile's own order of layers
     struct sweep_list ranks;          // the cluster's devices
     struct sweep_list chunks;         // each schedule's usual number, and twice it where that is more than one
     struct sweep_list micro_batches;  // the ranks, and twice, four and eight times as many

@@ -16,6 +16,7 @@ struct search_request sweep_search_of(const struct sweep_request *request, const
         .chunks = row->chunks,
         .micro_batches = row->micro_batches,
         .holding = holding,
+        .wanted.own_order = request->own_order,
         .limits.budget = request->budget ? request->budget : SWEEP_DEFAULT_BUDGET,
         .limits.interrupted = request->interrupted,
     };

@@ -200,6 +200,20 @@ class Plans(Case):
                      schedule='pipedream', tied_apart=True)
         self.assertNotIn('holding', plan(profile()).document)
 
+    def test_the_own_order_of_a_graph_is_kept(self):
+        numbers = {'output_bytes': 40000000, 'saved_bytes': 0}
+        layers = [{**layer(f'layer{i}', 1), **(numbers if i in (1, 2) else {})} for i in range(6)]
+        made = profile(6, layers=layers, edges=[[0, 1], [0, 2], [1, 3], [2, 4], [3, 5], [4, 5]])
+        made.save('profile.json')
+        how = {'cluster': '2 devices, 16GiB, 12GB/s 5us', 'schedule': '1f1b', 'micro_batches': 8}
+        own = weir.partition(made, own_order=True, **how)
+        self.assertIn('order', weir.partition(made, **how).document)
+        self.assertNotIn('order', own.document)
+        self.assertEqual(own.json(), weir_says('partition', 'profile.json', '--cluster', how['cluster'], '--schedule',
+                                               '1f1b', '--micro-batches', '8', '--own-order', '--json'))
+        swept = weir.sweep(made, how['cluster'], schedules='1f1b', micro_batches=8, own_order=True)
+        self.assertNotIn('order', swept.best.document)
+
     def test_progress_is_told_in_words_and_its_errors_come_back(self):
         class Enough(Exception):
             pass

@@ -432,7 +432,7 @@ def partition(profile: Profile, cluster: Union[str, Document], *, schedule: Unio
               optimizer: str = 'adamw', memory: Optional[Size] = None, tied_apart: Optional[bool] = None,
               shard: str = 'none', host: Iterable[str] = (), window: Optional[int] = None,
               step_rate: Optional[int] = None, choose: Iterable[str] = (), replicas: Optional[Iterable[int]] = None,
-              devices: Optional[Iterable[int]] = None, pins: Optional[Mapping[str, int]] = None,
+              devices: Optional[Iterable[int]] = None, pins: Optional[Mapping[str, int]] = None, own_order: bool = False,
               budget: Optional[int] = None, deadline: Optional[Time] = None,
               progress: Optional[Progress] = None) -> Plan:
     """The plan with the least simulated time of an iteration that fits the devices' memory.
@@ -447,7 +447,7 @@ def partition(profile: Profile, cluster: Union[str, Document], *, schedule: Unio
     (None: where the schedule flushes), `shard` (none, optimizer, gradients, weights), `host` (optimizer, activations),
     `window` (layers), `step_rate` (bytes per second). `choose`, what the search may choose too: replicas, devices,
     fewer (devices without work), variants. Or given: `replicas`, the ranks of each stage; `devices`, that of each rank;
-    `pins`, the stages of some layers, by name.
+    `pins`, the stages of some layers, by name. `own_order`: layers of a graph stay in the order that the profile has.
 
     `budget`: units of work. `deadline`: seconds, or "10s"; plans then vary. `progress` is called with a line on how
     far the search is, some ten times a second. Ctrl-C ends it with the best plan so far, whose certificate says
@@ -469,7 +469,7 @@ def partition(profile: Profile, cluster: Union[str, Document], *, schedule: Unio
         choose_replicas='replicas' in choose, choose_devices='devices' in choose,
         choose_fewer_devices='fewer' in choose, choose_variants='variants' in choose,
         replicas=numbers(replicas, 'replicas'), devices=numbers(devices, 'devices', 0), pins=pinned,
-        pin_count=len(pinned),
+        pin_count=len(pinned), own_order=own_order,
         budget=whole(budget, 'budget', 1, 2**53 - 1), deadline_ns=time_ns(deadline, 'deadline'),
         watch=ctypes.pointer(watch))
     planning.given = schedule  # alive as long as the call is
@@ -548,21 +548,22 @@ def search(*, ranks: int, micro_batches: int, cost: Union[str, Document], chunks
 def sweep(profile: Profile, cluster: Union[str, Document], *, schedules: Iterable[str] = (),
           micro_batches: Union[int, Iterable[int], None] = None, ranks: Union[int, Iterable[int], None] = None,
           chunks: Union[int, Iterable[int], None] = None, optimizer: str = 'adamw', memory: Optional[Size] = None,
-          tied_apart: Optional[bool] = None, budget: Optional[int] = None,
+          tied_apart: Optional[bool] = None, own_order: bool = False, budget: Optional[int] = None,
           threads: Optional[int] = None, progress: Optional[Progress] = None) -> Sweep:
     """A plan for every schedule, number of ranks, stages per rank and micro-batches, and which are worth it.
 
     `schedules`: all that train, and "search", if none is given. `micro_batches`: the ranks, and twice, four and eight
     times as many. `ranks`: the cluster's devices. `chunks`: each schedule's own number, and twice it. `tied_apart`:
     layers that share parameters may be on different stages, where schedules flush (as usual). `optimizer`: adamw (the
-    usual), or another that partition() takes. `budget`: units of work for each plan. Ctrl-C ends it with the rows so far.
+    usual), or another that partition() takes. `own_order`: plans keep the order in which the profile has the layers of
+    a graph. `budget`: units of work for each plan. Ctrl-C ends it with the rows so far.
     """
     names = strings(schedules)
     watch, best = library.Watch(), ctypes.c_void_p()
     sweeping = library.Sweeping(
         cluster=given_document(cluster), schedules=names, schedule_count=len(names),
         ranks=numbers(ranks), chunks=numbers(chunks), micro_batches=numbers(micro_batches),
-        optimizer=encode(optimizer), tied=_tied(tied_apart),
+        optimizer=encode(optimizer), tied=_tied(tied_apart), own_order=own_order,
         memory_bytes=size(memory, 'memory'), budget=whole(budget, 'budget', 1, 2**53 - 1),
         threads=whole(threads, 'threads', 1, 1024), watch=ctypes.pointer(watch))
     try:

@@ -75,7 +75,8 @@ class Planning(Structure):
         ('ranks', c_uint32), ('optimizer', c_char_p), ('chunks', c_uint32), ('tied', c_char_p),
         ('memory_bytes', c_uint64), ('shard', c_char_p), ('optimizer_on_host', c_bool), ('activations_on_host', c_bool),
         ('window', c_uint32), ('step_rate', c_uint64), ('choose_replicas', c_bool), ('choose_devices', c_bool),
-        ('choose_fewer_devices', c_bool), ('choose_variants', c_bool), ('replicas', Numbers), ('devices', Numbers),
+        ('choose_fewer_devices', c_bool), ('choose_variants', c_bool), ('own_order', c_bool),
+        ('replicas', Numbers), ('devices', Numbers),
         ('pins', POINTER(Pin)), ('pin_count', c_size_t), ('budget', c_uint64), ('deadline_ns', c_uint64),
         ('watch', POINTER(Watch)),
     ]
@@ -89,7 +90,7 @@ class Sweeping(Structure):
     _fields_ = [
         ('cluster', c_char_p), ('schedules', POINTER(c_char_p)), ('schedule_count', c_size_t), ('ranks', Numbers),
         ('chunks', Numbers), ('micro_batches', Numbers), ('optimizer', c_char_p), ('tied', c_char_p),
-        ('memory_bytes', c_uint64), ('budget', c_uint64), ('threads', c_uint),
+        ('own_order', c_bool), ('memory_bytes', c_uint64), ('budget', c_uint64), ('threads', c_uint),
         ('watch', POINTER(Watch)),
     ]
 

@@ -19,3 +19,18 @@ grep order plan.json
 weir check plan.json --profile profile.json; echo "exit $?"
 sed 's/\[0, 1, 3, 2, 4, 5\]/[0, 3, 1, 2, 4, 5]/' plan.json > other.json; weir check other.json --profile profile.json 2>&1; echo "exit $?"
 weir simulate plan.json --width 60 > /dev/null; echo "exit $?"
+
+echo "# in the order that the profile has, which other frameworks know"
+how=(--cluster "2 devices, 16GiB, 12GB/s 5us" --micro-batches 8)
+weir export torchgpipe plan.json 2>&1 > /dev/null; echo "exit $?"
+weir partition profile.json "${how[@]}" --schedule gpipe -o gpipe.json > /dev/null
+weir export torchgpipe gpipe.json 2>&1; echo "exit $?"
+weir partition profile.json "${how[@]}" --schedule gpipe --own-order -o own.json | tail -n 2; echo "exit $?"
+weir export torchgpipe own.json 2> /dev/null | grep balance
+weir price profile.json --plan own.json | tail -n 1
+weir price profile.json --plan own.json --own-order | tail -n 1
+weir price profile.json "${how[@]}" --schedule gpipe --cuts 2,4 --own-order | tail -n 1
+weir sweep profile.json "${how[@]}" --schedules gpipe --own-order --plan swept.json > /dev/null
+weir export torchgpipe swept.json 2> /dev/null | grep balance
+weir partition profile.json --cluster "2 devices, 30MB, 12GB/s 5us" --schedule gpipe --micro-batches 8 --own-order 2>&1 |
+    head -n 1 | cut -c 1-110

@@ -205,6 +205,43 @@ static void what_is_not_searched_is_not_claimed(void **state)
     assert_true(planned > trials / 2);
 }
 
+// Asked for, the profile's own order is kept, with the best plan of it; what is claimed is true of all orders.
+static void the_own_order_is_kept_where_it_is_asked_for(void **state)
+{
+    (void)state;
+    uint64_t seed = 57, kept = 0, worse = 0, missing = 0, plans = 0;
+    const uint64_t trials = test_trials(80, 5000);
+    for (uint64_t trial = 0; trial < trials; trial++) {
+        struct instance instance = instance_create(&seed);
+        struct error error = { 0 }, own_error = { 0 };
+        struct search_request request = instance.request;
+        uint64_t least_ns = 0;
+        request.wanted.own_order = true;
+        request.found.least_ns = &least_ns;
+        const uint64_t best = brute_orders(&instance.request, &plans);
+        struct plan *plan = plan_search_orders(&request, &error), *own = plan_search(&instance.request, &own_error);
+        const struct certificate *certificate = plan ? &plan->certificate : NULL;
+        if (!plan != !own || (plan && (plan->order || plan->iteration_ns != own->iteration_ns)))
+            fail_msg("trial %d: another plan than that of the profile's own order", (int)trial);
+        if (least_ns > best || (plan && (certificate->value_ns < best || certificate->lower_bound_ns > best
+                                         || (certificate->proved && certificate->value_ns != best))))
+            fail_msg("trial %d: value %d, bound %d, least %d, but the best of all orders is %d", (int)trial,
+                     plan ? (int)certificate->value_ns : -1, plan ? (int)certificate->lower_bound_ns : -1, (int)least_ns,
+                     (int)best);
+        if (!plan && error.kind == ERROR_ANSWER && !profile_has_one_order(request.profile))
+            assert_non_null(strstr(error.text, "others may have a plan"));
+        kept += plan != NULL;
+        worse += plan && certificate->value_ns > best;
+        missing += !plan && best != UINT64_MAX;
+        plan_free(own);
+        plan_free(plan);
+        instance_clear(&instance);
+    }
+    print_message("# %d plans in the profile's own order, %d slower than the best of all, %d missing\n", (int)kept,
+                  (int)worse, (int)missing);
+    assert_true(kept > trials / 2 && worse > 0);
+}
+
 // Copies, splits, backwards in parts, several stages on a rank: whatever the schedule does.
 static void every_schedule_is_planned(void **state)
 {
@@ -234,6 +271,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_not_searched_is_not_claimed),
         cmocka_unit_test(every_schedule_is_planned),
+        cmocka_unit_test(the_own_order_is_kept_where_it_is_asked_for),
         cmocka_unit_test(small_plans_are_the_best_of_all_orders),
     };
     return cmocka_run_group_tests_name("order_plan", tests, NULL, NULL);
