@@ -73,7 +73,7 @@ static error_t take(int key, char *argument, struct argp_state *state)
         return 0;
     case ARGP_KEY_END:
         if (!given->is_asked && (given->svg || given->has_resolution))
-            argp_error(state, "--svg and --resolution are of --front, which is missing");
+            argp_error(state, "--front is missing, which --svg and --resolution are about");
         if (!given->has_resolution)
             given->resolution_ppm = FRONT_DEFAULT_PPM;
         return 0;

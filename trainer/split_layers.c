@@ -44,7 +44,8 @@ static bool can_share(const struct plan *plan, const struct run_place *place, st
     }
     return !place->group || are_alike || !is_shared
         || error_set(error, "the plan's stages are on groups of unlike size and share their optimizer's state: on"
-                     " devices of their own they are run with groups of one size, or without --shard");
+                     " devices of their own they are run with groups of one size, or as weir partition plans them"
+                     " without --shard");
 }
 
 // --- parameters --------------------------------------------------------------------------
