@@ -300,7 +300,7 @@ struct weir_planning {
     // "adamw" (usual), "sgd", "momentum", "adam", "lamb", "lars", "adafactor", "adam8bit", "adam1bit"
     const char *optimizer;
     uint32_t chunks;         // stages on each rank; usual: as the schedule has it
-    const char *tied;        // tied layers: "together" on one stage, or "apart"; usual: apart where the schedule flushes
+    const char *tied;        // tied layers: "together" or "apart"; usual: apart where they lend and the schedule flushes
     uint64_t memory_bytes;   // of each device, instead of what the cluster says
     // How states are held (docs/memory.md); "gradients" and "weights" for planning alone.
     const char *shard;   // what replicas hold once between them: "none" (usual), "optimizer", "gradients", "weights"

@@ -230,7 +230,8 @@ bool holding_can_tie_apart(const struct profile *profile, enum optimizer_kind op
 
 bool holding_ties_apart(enum tied tied, const struct profile *profile, enum optimizer_kind optimizer, bool flushes)
 {
-    return tied == TIED_APART || (tied == TIED_USUAL && holding_can_tie_apart(profile, optimizer, flushes));
+    const bool is_usual = profile->lent_count > 0 && holding_can_tie_apart(profile, optimizer, flushes);
+    return tied == TIED_APART || (tied == TIED_USUAL && is_usual);
 }
 
 static bool check_optimizer(const struct holding *holding, const struct profile *profile, struct error *error)

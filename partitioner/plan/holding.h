@@ -113,7 +113,8 @@ struct schedule *holding_order(const struct holding *holding, struct schedule *o
 // Whether tied layers can be apart at all: the model has some, the schedule flushes, and gradients are added up.
 bool holding_can_tie_apart(const struct profile *profile, enum optimizer_kind optimizer, bool flushes);
 
-// What is asked of tied layers. The usual, of commands, Python and weir.h alike: apart where that can be.
+// What is asked of tied layers. The usual, of commands, Python and weir.h alike: apart where that can be and one reads
+// parameters that another lends. (An importer ties layers that are to stand together, and nothing is lent.)
 enum tied { TIED_TOGETHER, TIED_APART, TIED_USUAL };
 extern const char *const tied_names[];  // "together", "apart", NULL
 bool holding_ties_apart(enum tied tied, const struct profile *profile, enum optimizer_kind optimizer, bool flushes);

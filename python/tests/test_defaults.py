@@ -57,7 +57,7 @@ class Defaults(unittest.TestCase):
         return json.loads(command) if command.startswith('{') else command
 
     def test_plans(self):
-        for name, more in (('chain', {}), ('tied', {'tied': [[0, 7]]}),
+        for name, more in (('chain', {}), ('tied', {'tied': [[0, 7]], 'lent': [[0, 7]], 'version': 3}),
                            ('graph', {'edges': [[0, 1], [0, 2], [1, 3], [2, 3], [3, 4], [4, 5], [5, 6], [6, 7]]})):
             write_profile('profile.json', **more)
             profile = weir.Profile.load('profile.json')
@@ -72,14 +72,20 @@ class Defaults(unittest.TestCase):
                     self.assertEqual(plan['optimizer'], 'adamw')
                     self.assertEqual(plan.get('holding', {}).get('tied_apart', False), name == 'tied')
 
-    def test_tied_layers_stay_together_where_nothing_flushes(self):
-        write_profile('profile.json', tied=[[2, 3]])
+    def test_tied_layers_stay_together_where_nothing_flushes_or_lends(self):
+        for schedule, more in ('pipedream', {'lent': [[2, 3]], 'version': 3}), ('1f1b', {}):
+            with self.subTest(schedule):
+                self.tied(schedule, more)
+
+    def tied(self, schedule, more):
+        write_profile('profile.json', tied=[[2, 3]], **more)
         profile = weir.Profile.load('profile.json')
-        given = library.Planning(cluster=CLUSTER.encode(), schedule=b'pipedream', micro_batches=8)
-        self.alike(says('partition', 'profile.json', '--cluster', CLUSTER, '--schedule', 'pipedream',
-                        '--micro-batches', '8', '--json'),
-                   weir.partition(profile, CLUSTER, schedule='pipedream', micro_batches=8).json(),
-                   in_c(weir.Plan, 'partition', profile, ctypes.byref(given)))
+        given = library.Planning(cluster=CLUSTER.encode(), schedule=schedule.encode(), micro_batches=8)
+        plan = self.alike(says('partition', 'profile.json', '--cluster', CLUSTER, '--schedule', schedule,
+                               '--micro-batches', '8', '--json'),
+                          weir.partition(profile, CLUSTER, schedule=schedule, micro_batches=8).json(),
+                          in_c(weir.Plan, 'partition', profile, ctypes.byref(given)))
+        self.assertNotIn('holding', plan)
 
     def test_explanations(self):
         write_profile('profile.json')
@@ -90,7 +96,7 @@ class Defaults(unittest.TestCase):
                    answer_in_c('explain', plan, profile, None))
 
     def test_sweeps(self):
-        write_profile('profile.json', tied=[[0, 7]])
+        write_profile('profile.json', tied=[[0, 7]], lent=[[0, 7]], version=3)
         profile = weir.Profile.load('profile.json')
         given = library.Sweeping(cluster=CLUSTER.encode())
         sweep = self.alike(says('sweep', 'profile.json', '--cluster', CLUSTER, '--json'),

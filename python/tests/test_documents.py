@@ -186,7 +186,7 @@ class Plans(Case):
             self.refuses(sentence, 2, plan, **options)
 
     def test_tied_layers_are_apart_where_the_schedule_flushes(self):
-        tied = profile(tied=[[0, 7]])
+        tied = profile(tied=[[0, 7]], lent=[[0, 7]], version=3)
 
         def plan(made=tied, schedule='1f1b', **how):
             return weir.partition(made, CLUSTER, schedule=schedule, micro_batches=4, **how)
@@ -453,10 +453,11 @@ class Sweeps(Case):
 
     def test_tied_layers_are_apart_in_rows_that_flush(self):
         names = ['1f1b', 'pipedream']
-        found = weir.sweep(profile(tied=[[0, 7]]), CLUSTER, schedules=names, micro_batches=4)
+        tied = profile(tied=[[0, 7]], lent=[[0, 7]], version=3)
+        found = weir.sweep(tied, CLUSTER, schedules=names, micro_batches=4)
         self.assertEqual(['planned', 'refused'], [row['outcome'] for row in found])
         self.assertIn('can be cut into 1 stage at most', found[1]['reason'])
-        together = weir.sweep(profile(tied=[[0, 7]]), CLUSTER, schedules=names, micro_batches=4, tied_apart=False)
+        together = weir.sweep(tied, CLUSTER, schedules=names, micro_batches=4, tied_apart=False)
         self.assertEqual(['refused', 'refused'], [row['outcome'] for row in together])
         self.assertNotIn('holding', weir.sweep(profile(), CLUSTER, schedules=names, micro_batches=4).document)
 
