@@ -6,6 +6,7 @@
 
 #include "cli/command.h"
 #include "cli/options.h"
+#include "common/alike.h"
 #include "common/json.h"
 #include "common/number.h"
 #include "common/shown.h"
@@ -106,10 +107,15 @@ static const struct argp argp = {
 
 static struct profile *import(const struct given *given, struct cluster **cluster, struct error *error)
 {
-    for (size_t i = 0; i < FORMATS; i++)
+    struct alike alike = { .distance = 0 };
+    char said[ALIKE_SAID];
+    for (size_t i = 0; i < FORMATS; i++) {
         if (strcmp(given->format, formats[i].name) == 0)
             return formats[i].import(given->file, given->micro_batch, given->cluster ? cluster : NULL, error);
-    error_set(error, "there is no format \"%.60s\" to import (weir import --help lists them)", given->format);
+        alike_try(&alike, given->format, formats[i].name);
+    }
+    error_set(error, "there is no format \"%.60s\" to import%s (weir import --help lists them)", given->format,
+              alike_said(&alike, said));
     return NULL;
 }
 

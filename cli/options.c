@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/alike.h"
 #include "common/number.h"
 #include "common/text.h"
 
@@ -101,14 +102,18 @@ uint32_t option_share(const char *argument, const char *name, uint32_t most_ppm,
 unsigned option_name(const char *argument, const char *option, const char *const names[], struct argp_state *state)
 {
     struct text known = { 0 };
+    struct alike alike = { .distance = 0 };
+    char said[ALIKE_SAID];
     for (unsigned i = 0; names[i]; i++) {
         if (strcmp(names[i], argument) == 0) {
             text_clear(&known);
             return i;
         }
+        alike_try(&alike, argument, names[i]);
         text_add(&known, "%s%s", i ? ", " : "", names[i]);
     }
-    argp_error(state, "%s: \"%s\" is none of %s", option, argument, known.data ? known.data : "");
+    argp_error(state, "%s: \"%s\" is none of %s%s", option, argument, known.data ? known.data : "",
+               alike_said(&alike, said));
     return 0;
 }
 

@@ -11,6 +11,7 @@
 
 #include "cli/command.h"
 #include "cli/out_of_memory.h"
+#include "common/alike.h"
 #include "common/clock.h"
 #include "common/shown.h"
 #include "common/terminal.h"
@@ -266,10 +267,14 @@ static int run(const struct command *command, int count, char **arguments)
 
 static const struct command *find_command(const char *name)
 {
-    for (size_t i = 0; i < COMMANDS; i++)
+    struct alike alike = { .distance = 0 };
+    char said[ALIKE_SAID];
+    for (size_t i = 0; i < COMMANDS; i++) {
         if (strcmp(name, commands[i]->name) == 0)
             return commands[i];
-    command_say("there is no command \"%s\" (weir --help lists them)", name);
+        alike_try(&alike, name, commands[i]->name);
+    }
+    command_say("there is no command \"%s\"%s (weir --help lists them)", name, alike_said(&alike, said));
     return NULL;
 }
 

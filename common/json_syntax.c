@@ -259,14 +259,30 @@ static void find_place(const struct scan *scan, size_t *line, size_t *column)
     }
 }
 
+// Cells with commas between them, and no sign of JSON in the first line that has any.
+static bool is_csv(const char *at, const char *end)
+{
+    const char *line = memchr(at, '\n', (size_t)(end - at));
+    bool has_comma = false;
+    for (line = line ? line : end; at < line; at++) {
+        if (*at == '\0' || strchr("{}[]\":=", *at))
+            return false;
+        has_comma |= *at == ',';
+    }
+    return has_comma;
+}
+
 bool json_syntax_check(const char *text, size_t length, const char *name, struct error *error)
 {
     struct scan scan = { .text = text, .at = text, .end = text + length };
     skip_space(&scan);
     if (scan.at == scan.end)
         return error_set(error, "%s: is empty", name);
+    const char *first = scan.at;
     if (scan_document(&scan))
         return true;
+    if (is_csv(first, scan.end))
+        return error_set(error, "%s: is a CSV, and a JSON document is read here", name);
     size_t line, column;
     find_place(&scan, &line, &column);
     return error_set(error, "%s: line %zu, column %zu: %s", name, line, column, scan.fault);

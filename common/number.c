@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/alike.h"
+
 typedef unsigned __int128 wide;
 
 struct unit {
@@ -71,12 +73,69 @@ static const struct unit *unit_of_letter(const struct unit *units, const char *n
     return NULL;
 }
 
+// The unit of bytes of which this is the bits: "Gb", "Gbit", "Gbps" are of GB; or NULL. "ps" is a rate's "/s".
+static const struct unit *unit_of_bits(const struct unit *units, const char *name, size_t length)
+{
+    const char *ends[] = { "b", "bit", "bits", "bps", "bitps" };
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+        const size_t end = strlen(ends[i]);
+        if (length < 2 || length != end + 1 || memcmp(name + 1, ends[i], end) != 0)
+            continue;
+        for (const struct unit *unit = units; unit->name; unit++)
+            if (strlen(unit->name) == 2 && unit->name[0] == *name && unit->name[1] == 'B')
+                return unit;
+    }
+    return NULL;
+}
+
 // What a value is, for its sentences: a kind ("a size") and an example.
 struct meaning {
     const char *kind, *example, *suffix;
     const struct unit *units;
     bool whole;  // a part of the smallest unit is refused rather than dropped
 };
+
+// An eighth of the number, with as many decimals as it has: "12" is "1.5".
+static const char *eighth_format(struct decimal decimal, char buffer[NUMBER_SIZE])
+{
+    const wide over = decimal.over * 1000, digits = decimal.digits * 125;
+    int length = snprintf(buffer, NUMBER_SIZE, "%llu.", (unsigned long long)(digits / over));
+    for (wide part = digits % over, ten = over / 10; part > 0 && length < NUMBER_SIZE - 1; part %= ten, ten /= 10)
+        length += snprintf(buffer + length, (size_t)(NUMBER_SIZE - length), "%d", (int)(part / ten));
+    if (buffer[length - 1] == '.')
+        buffer[length - 1] = '\0';
+    return buffer;
+}
+
+// Where the unit is none, but something like one: what it is, or should be. False with the error set in any case.
+static bool refuse_unit(const char *text, const struct meaning *meaning, struct decimal decimal, const char *name,
+                        struct error *error)
+{
+    const size_t length = strlen(name), suffix = strlen(meaning->suffix);
+    const bool ends = length > suffix && strcmp(name + length - suffix, meaning->suffix) == 0;
+    const size_t own = ends ? length - suffix : length;
+    const struct unit *of = unit_of_letter(meaning->units, name, own), *bytes = unit_of_bits(meaning->units, name, own);
+    char eighth[NUMBER_SIZE];
+    if (of)
+        return error_set(error, "\"%s\" is not %s such as %s: write %s%s, or %cB%s of powers of 1000", text,
+                         meaning->kind, meaning->example, of->name, meaning->suffix, of->name[0], meaning->suffix);
+    if (bytes)
+        return error_set(error, "\"%s\" counts bits, and %s such as %s bytes: %.*s %.*sb%s are %s%s%s", text,
+                         meaning->kind, meaning->example, (int)strspn(text, "0123456789."), text, 1, name,
+                         meaning->suffix, eighth_format(decimal, eighth), bytes->name, meaning->suffix);
+    if (*meaning->suffix && unit_find(meaning->units, name, length))
+        return error_set(error, "\"%s\" is a size and not %s such as %s: write %s%s", text, meaning->kind,
+                         meaning->example, text, meaning->suffix);
+    struct alike alike = { .distance = 0 };
+    char said[ALIKE_SAID];
+    for (const struct unit *unit = meaning->units; unit->name; unit++) {
+        char known[16];
+        snprintf(known, sizeof known, "%s%s", unit->name, meaning->suffix);
+        alike_try(&alike, name, known);
+    }
+    return error_set(error, "\"%s\" is not %s such as %s: unit \"%s\" is not known%s", text, meaning->kind,
+                     meaning->example, name, alike_said(&alike, said));
+}
 
 static bool quantity_parse(const char *text, const struct meaning *meaning, uint64_t *value, struct error *error)
 {
@@ -91,14 +150,8 @@ static bool quantity_parse(const char *text, const struct meaning *meaning, uint
     const size_t length = strlen(name), suffix = strlen(meaning->suffix);
     const bool ends = length > suffix && strcmp(name + length - suffix, meaning->suffix) == 0;
     const struct unit *unit = ends ? unit_find(meaning->units, name, length - suffix) : NULL;
-    if (!unit) {
-        const struct unit *of = unit_of_letter(meaning->units, name, ends ? length - suffix : length);
-        if (of)
-            return error_set(error, "\"%s\" is not %s such as %s: write %s%s, or %cB%s of powers of 1000", text,
-                             meaning->kind, meaning->example, of->name, meaning->suffix, of->name[0], meaning->suffix);
-        return error_set(error, "\"%s\" is not %s such as %s: unit \"%s\" is not known", text, meaning->kind,
-                         meaning->example, name);
-    }
+    if (!unit)
+        return refuse_unit(text, meaning, decimal, name, error);
 
     const wide scaled = decimal.digits * unit->factor;
     if (meaning->whole && scaled % decimal.over != 0)

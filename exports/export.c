@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/alike.h"
 #include "common/shown.h"
 #include "exports/fit.h"
 #include "schedules/csv.h"
@@ -23,10 +24,15 @@ const struct export_format export_formats[] = {
 
 const struct export_format *export_find(const char *name, struct error *error)
 {
-    for (const struct export_format *format = export_formats; format->name; format++)
+    struct alike alike = { .distance = 0 };
+    char said[ALIKE_SAID];
+    for (const struct export_format *format = export_formats; format->name; format++) {
         if (strcmp(format->name, name) == 0)
             return format;
-    error_set(error, "there is no format \"%.60s\" to export (weir export --help lists them)", name);
+        alike_try(&alike, name, format->name);
+    }
+    error_set(error, "there is no format \"%.60s\" to export%s (weir export --help lists them)", name,
+              alike_said(&alike, said));
     return NULL;
 }
 

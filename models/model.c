@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/alike.h"
 #include "models/layer_kind.h"
 
 enum { WORDS_MULTIPLE = 128 };  // of a padded model
@@ -29,10 +30,15 @@ const struct model_kind *model_kinds(size_t *count)
 
 static const struct model_kind *kind_find(const char *name, struct error *error)
 {
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+    struct alike alike = { .distance = 0 };
+    char said[ALIKE_SAID];
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         if (strcmp(kinds[i].name, name) == 0)
             return &kinds[i];
-    error_set(error, "there is no model %s (the models are: gpt-nano, gpt-10m, gpt2, mlp, mlp-unet)", name);
+        alike_try(&alike, name, kinds[i].name);
+    }
+    error_set(error, "there is no model %s%s (the models are: gpt-nano, gpt-10m, gpt2, mlp, mlp-unet)", name,
+              alike_said(&alike, said));
     return NULL;
 }
 

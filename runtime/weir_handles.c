@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/alike.h"
 #include "common/clock.h"
 #include "common/number.h"
 
@@ -161,7 +162,8 @@ struct cluster *given_cluster(const char *given, const char *field, uint64_t mem
 
 bool given_choice(const char *name, const char *what, const char *const *names, unsigned *choice, struct error *error)
 {
-    char list[200] = "";
+    char list[200] = "", said[ALIKE_SAID];
+    struct alike alike = { .distance = 0 };
     size_t used = 0;
     *choice = 0;
     if (!name)
@@ -170,10 +172,11 @@ bool given_choice(const char *name, const char *what, const char *const *names, 
         *choice = i;
         if (strcmp(name, names[i]) == 0)
             return true;
+        alike_try(&alike, name, names[i]);
         if (used < sizeof list)
             used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", names[i]);
     }
-    return error_set(error, "%s: \"%.60s\" is none of %s", what, name, list);
+    return error_set(error, "%s: \"%.60s\" is none of %s%s", what, name, list, alike_said(&alike, said));
 }
 
 bool given_optimizer(const char *name, enum optimizer_kind *kind, struct error *error)

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "common/alike.h"
 #include "schedules/csv.h"
 
 // Whatever can be scheduled.
@@ -32,13 +33,17 @@ const struct engine engines[] = {
 const struct engine *engine_find(const char *name, struct error *error)
 {
     struct text known = { 0 };
+    struct alike alike = { .distance = 0 };
+    char said[ALIKE_SAID];
     const struct engine *found = NULL;
     for (const struct engine *engine = engines; engine->name && !found; engine++) {
         found = strcmp(engine->name, name) == 0 ? engine : NULL;
+        alike_try(&alike, name, engine->name);
         text_add(&known, "%s%s", known.length ? ", " : "", engine->name);
     }
     if (!found)
-        error_set(error, "there is no engine named \"%s\" (there are %s)", name, known.data ? known.data : "none");
+        error_set(error, "there is no engine named \"%s\"%s (there are %s)", name, alike_said(&alike, said),
+                  known.data ? known.data : "none");
     text_clear(&known);
     return found;
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/alike.h"
 #include "common/json.h"
 
 enum { DEVICE_VERSION = 2, MOST_PERMILLE = 1000, MOST_SPREAD = 1 << 20 };
@@ -111,16 +112,19 @@ void rated_device_names(struct text *text)
 
 static bool find_built_in(const char *name, struct rated_device *device, struct error *error)
 {
+    struct alike alike = { .distance = 0 };
+    char said[ALIKE_SAID];
     for (size_t i = 0; rated_device_documents[i]; i++) {
         if (!read_built_in(i, device, error))
             return false;
         if (strcmp(device->name, name) == 0)
             return true;
+        alike_try(&alike, name, device->name);
     }
     struct text names = { 0 };
     rated_device_names(&names);
     error_set(error, "\"%s\" is none of the built-in devices (%s), nor a file, which has a \".\" or a \"/\" in its"
-                     " name", name, names.data ? names.data : "");
+                     " name%s", name, names.data ? names.data : "", alike_said(&alike, said));
     text_clear(&names);
     return false;
 }

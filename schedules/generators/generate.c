@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/alike.h"
 #include "common/text.h"
 #include "schedules/board.h"
 #include "schedules/generators/generators.h"
@@ -19,7 +20,7 @@ const struct generator generators[] = {
       .weights = WEIGHTS_VERTICAL, .usual_chunks = 1, .generate = generate_vertical },
     { .name = "pipedream-2bw", .about = "1f1b that never drains, two versions of the weights",
       .weights = WEIGHTS_2BW, .usual_chunks = 1, .takes_replicas = true, .generate = generate_pipedream_2bw },
-    { .name = "interleaved", .about = "1f1b over several stages per rank (Megatron)",
+    { .name = "interleaved", .theirs = "Interleaved1F1B", .about = "1f1b over several stages per rank (Megatron)",
       .weights = WEIGHTS_FLUSH, .usual_chunks = 2, .generate = generate_interleaved },
     { .name = "looped-bfs", .about = "gpipe over several stages per rank, stage after stage",
       .weights = WEIGHTS_FLUSH, .usual_chunks = 2, .generate = generate_looped_bfs },
@@ -27,9 +28,10 @@ const struct generator generators[] = {
       .weights = WEIGHTS_FLUSH, .usual_chunks = 1, .generate = generate_zb_h1 },
     { .name = "zb-h2", .about = "the same without waits within a rank, in twice the memory",
       .weights = WEIGHTS_FLUSH, .usual_chunks = 1, .generate = generate_zb_h2 },
-    { .name = "interleaved-zb", .about = "interleaved with its backward split (PyTorch's ZB1P)",
+    { .name = "interleaved-zb", .theirs = "InterleavedZeroBubble",
+      .about = "interleaved with its backward split (PyTorch's ZB1P)",
       .weights = WEIGHTS_FLUSH, .usual_chunks = 2, .generate = generate_interleaved_zb },
-    { .name = "zb-v", .about = "two stages per rank on a V, no waits if F, I, W are equal",
+    { .name = "zb-v", .theirs = "ZBVZeroBubble", .about = "two stages per rank on a V, no waits if F, I, W are equal",
       .weights = WEIGHTS_FLUSH, .usual_chunks = 2, .generate = generate_zb_v },
     { .name = "v-half", .about = "the same V in half of 1f1b's memory",
       .weights = WEIGHTS_FLUSH, .usual_chunks = 2, .generate = generate_v_half },
@@ -54,14 +56,20 @@ const struct generator generators[] = {
 const struct generator *generator_find(const char *name, struct error *error)
 {
     struct text known = { 0 };
+    struct alike alike = { .distance = 0 };
+    char said[ALIKE_SAID];
     for (const struct generator *generator = generators; generator->name; generator++) {
         if (strcmp(generator->name, name) == 0) {
             text_clear(&known);
             return generator;
         }
+        alike_try(&alike, name, generator->name);
+        if (generator->theirs)
+            alike_try_as(&alike, name, generator->theirs, generator->name);
         text_add(&known, "%s%s", known.length ? ", " : "", generator->name);
     }
-    error_set(error, "there is no schedule named \"%s\" (there are %s)", name, known.data ? known.data : "none");
+    error_set(error, "there is no schedule named \"%s\"%s (there are %s)", name, alike_said(&alike, said),
+              known.data ? known.data : "none");
     text_clear(&known);
     return NULL;
 }

@@ -17,6 +17,7 @@ struct generate_request {
 struct generator {
     const char *name;
     const char *about;  // one line for help texts
+    const char *theirs;     // what PyTorch calls it, where that is not alike; or NULL
     enum weights weights;
     uint32_t usual_chunks;  // what `chunks` 0 means
     bool takes_splits, takes_replicas;

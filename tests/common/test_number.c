@@ -69,12 +69,25 @@ static struct misreading misreadings[] = {
     { "no digit before the point", ".5s", time_parse, "\".5s\" is not a time such as 18522us" },
     { "no digit after the point", "5.s", time_parse, "\"5.s\" is not a time such as 18522us" },
     { "two points", "1.2.3s", time_parse, "\"1.2.3s\" is not a time such as 18522us: unit \".3s\" is not known" },
-    { "an unknown unit", "80GIB", bytes_parse, "\"80GIB\" is not a size such as 80GiB: unit \"GIB\" is not known" },
+    { "an unknown unit", "80GIB", bytes_parse, "\"80GIB\" is not a size such as 80GiB: unit \"GIB\" is not known: did you"
+      " mean GiB?" },
+    { "a small unit", "80gb", bytes_parse, "\"80gb\" is not a size such as 80GiB: unit \"gb\" is not known: did you mean"
+      " GB?" },
+    { "bits of a rate", "12Gb/s", rate_parse, "\"12Gb/s\" counts bits, and a rate such as 300GB/s bytes: 12 Gb/s are"
+      " 1.5GB/s" },
+    { "bits of a rate in words", "0.4 Mbit/s", rate_parse, "\"0.4 Mbit/s\" counts bits, and a rate such as 300GB/s bytes:"
+      " 0.4 Mb/s are 0.05MB/s" },
+    { "bits of a rate per second", "100Gbps", rate_parse, "\"100Gbps\" counts bits, and a rate such as 300GB/s bytes: 100"
+      " Gb/s are 12.5GB/s" },
+    { "bits of a size", "64kb", bytes_parse, "\"64kb\" counts bits, and a size such as 80GiB bytes: 64 kb are 8kB" },
+    { "bytes per second in another spelling", "12GBps", rate_parse, "\"12GBps\" is not a rate such as 300GB/s: unit"
+      " \"GBps\" is not known: did you mean GB/s?" },
+    { "bits that are no time", "3Gb", time_parse, "\"3Gb\" is not a time such as 18522us: unit \"Gb\" is not known" },
     { "half a unit", "80G", bytes_parse, "\"80G\" is not a size such as 80GiB: write GiB, or GB of powers of 1000" },
     { "half a unit of a rate", "25g/s", rate_parse, "\"25g/s\" is not a rate such as 300GB/s: write GiB/s, or GB/s of"
                                                    " powers of 1000" },
     { "a time for a size", "80s", bytes_parse, "\"80s\" is not a size such as 80GiB: unit \"s\" is not known" },
-    { "a size for a rate", "80GB", rate_parse, "\"80GB\" is not a rate such as 300GB/s: unit \"GB\" is not known" },
+    { "a size for a rate", "80GB", rate_parse, "\"80GB\" is a size and not a rate such as 300GB/s: write 80GB/s" },
     { "only the slash", "80/s", rate_parse, "\"80/s\" is not a rate such as 300GB/s: unit \"/s\" is not known" },
     { "a part of a ns", "1.5ns", time_parse, "\"1.5ns\" is not a whole number of ns" },
     { "a hidden part of a ns", "1.0005us", time_parse, "\"1.0005us\" is not a whole number of ns" },

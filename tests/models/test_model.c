@@ -88,7 +88,7 @@ static struct bad_row {
     const char *sentence;
 } bad_rows[] = {
     { "an unknown model is refused", "gpt-5", { 0 },
-      "there is no model gpt-5 (the models are: gpt-nano, gpt-10m, gpt2, mlp, mlp-unet)" },
+      "there is no model gpt-5: did you mean gpt2? (the models are: gpt-nano, gpt-10m, gpt2, mlp, mlp-unet)" },
     { "heads must share the width", "gpt-nano", { .heads = 3 }, "a width of 128 cannot be shared by 3 heads" },
     { "dropout is below 1", "gpt-nano", { .dropout = 1 }, "a dropout of 1 is not in [0, 1)" },
     { "a width has a limit", "mlp", { .width = 20000 }, "a model of width 20000 is past the largest, 16384" },

@@ -75,7 +75,7 @@ static void what_no_schedule_can_be_is_refused(void **state)
     struct weir_schedule *schedule = generated("1f1b", 2, 2);
     error = (struct weir_error){ 0 };
     assert_null(weir_schedule_csv(schedule, &(struct weir_csv){ .dialect = "torch1" }, &error));
-    assert_error(error, "dialect: \"torch1\" is none of torch2.6, torch2.9");
+    assert_error(error, "dialect: \"torch1\" is none of torch2.6, torch2.9: did you mean torch2.6?");
     weir_schedule_free(schedule);
 }
 
