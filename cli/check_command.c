@@ -25,10 +25,12 @@ static const struct argp_option options[] = {
     SENDING_OPTIONS,
     OPTION_MEMORY,
     SUBJECT_OPTIONS,
+    NAMED_OPTIONS,
+    OPTION_NAMED_MICRO_BATCHES,
     { "channels", KEY_CHANNELS, "HOW", 0,
-      "apart (each channel has a communicator or tag of its own; the default) or shared (all channels between two ranks "
-      "share one without tags, as on one NCCL communicator)", 0 },
-    { "profile", KEY_PROFILE, "PROFILE", 0, "FILE is a plan: hold every number of it against this profile", 0 },
+      "apart (a communicator or tag for each channel; the default) or shared (one for all between two ranks, "
+      "without tags, as in NCCL)", 0 },
+    { "profile", KEY_PROFILE, "PROFILE", 0, "FILE is a plan: hold all of it against this one", 0 },
     OPTION_RESULT,
     { 0 },
 };
@@ -45,6 +47,9 @@ static void check_options(const struct given *given, struct argp_state *state)
     const bool json = given->subject.shared.json, all = given->sending.lower == LOWER_ALL;
     if (given->profile && (json || given->sending.has_sends || given->sending.lower || given->shared))
         argp_error(state, "--json, --sends, --lower and --channels are for schedules, --profile for plans");
+    if (given->profile && (subject_says_size(&given->subject) || given->subject.shared.micro_batches))
+        argp_error(state, "--ranks, --chunks, --splits and --micro-batches are for a schedule's name, --profile for"
+                          " plans");
     if (given->profile && given->subject.shared.memory_bytes)
         argp_error(state, "--memory is for schedules: with --profile, a plan's own devices say what there is");
     if (json && all)
@@ -76,12 +81,12 @@ static const struct argp argp = {
     .options = options,
     .parser = take,
     .args_doc = "FILE",
-    .doc = "Proves that a schedule can run, or names rank, position and reason. FILE may be \"-\", standard input. Of "
-           "a plan it proves the schedule; with --profile, all that the plan states is computed anew, by other means "
-           "than the search's.\v"
+    .doc = "Proves that a schedule can run, or names rank, position and reason. FILE may be \"-\", standard input, or a "
+           "schedule's name. Of a plan it proves the schedule; with --profile, all that the plan states is computed anew,"
+           " by other means than the search's.\v"
            "Positions count from 0, in a rank's list with its messages. Exit code 1: it cannot run, or does not hold.\n\n"
            "Examples:\n"
-           "  weir schedule 1f1b --ranks 4 --micro-batches 8 --format json | weir check -\n"
+           "  weir check 1f1b --ranks 4 --micro-batches 8\n"
            "  weir check schedule.json --cost 18522us,18086us,9337us,601us \\\n"
            "      --keep 1.2GiB,400MiB --memory 80GiB\n"
            "  weir check schedule.json --lower all\n"

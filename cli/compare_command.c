@@ -17,6 +17,8 @@ struct given {
 
 static const struct argp_option options[] = {
     SUBJECT_OPTIONS,
+    NAMED_OPTIONS,
+    OPTION_NAMED_MICRO_BATCHES,
     { "iteration", KEY_ITERATION, "N", 0, "Which iteration of the trace, from 0 (the last)", 0 },
     { "refine", KEY_REFINE, "PROFILE", 0, "Of a plan: write its profile with the times of each stage's layers scaled "
       "to what was measured, to -o", 0 },

@@ -32,6 +32,7 @@ static const struct argp_option options[] = {
     SUBJECT_OPTIONS,
     OPTION_MICRO_BATCHES,
     OPTION_SCHEDULE,
+    NAMED_OPTIONS,
     { "format", KEY_FORMAT, "FORMAT", 0, "text (the default), json, svg, html (a page to zoom in), trace "
       "(Chrome trace events)", 0 },
     { "against", KEY_AGAINST, "FILE", 0, "Compare with another plan, schedule (of the same costs, if it has none) or "
@@ -55,7 +56,7 @@ static bool has_costs(const struct subject_options *subject)
 
 static bool changes_plan(const struct subject_options *subject)
 {
-    return subject->shared.schedule || subject->shared.micro_batches;
+    return subject->shared.schedule || subject->shared.micro_batches || subject_says_size(subject);
 }
 
 // What does not go together. `state` knows how to end the program.
@@ -109,7 +110,7 @@ static const struct argp argp = {
     .parser = take,
     .args_doc = "FILE",
     .doc = "Says what a plan or a schedule (PyTorch's CSV among them) takes: time, the four bubbles, bytes per rank. "
-           "FILE may be \"-\", standard input.\v"
+           "FILE may be \"-\", standard input, or a schedule's name.\v"
            "A schedule needs costs: its own, or --cost. Messages cost what --cost or --cluster says (rank r on device "
            "r); in a plan, what its own cluster says. "
            "--micro-batches and --schedule change those of a plan, whose cuts and recomputation stay.\n\n"
@@ -121,9 +122,9 @@ static const struct argp argp = {
            "  zb_rate   the longest such span less the most work, as a share of that span:\n"
            "            what the zero-bubble papers print\n\n"
            "Examples:\n"
-           "  weir schedule 1f1b --ranks 8 --micro-batches 24 --format json > 1f1b.json\n"
-           "  weir simulate 1f1b.json --cost 18522us,18086us,9337us,601us\n"
-           "  weir simulate 1f1b.json --cost 18522us,18086us,9337us,601us \\\n"
+           "  weir simulate zb-v --ranks 8 --micro-batches 24 \\\n"
+           "      --cost 18522us,18086us,9337us,601us\n"
+           "  weir simulate mine.csv --cost 18522us,18086us,9337us,601us \\\n"
            "      --one-lane --noise 5%\n"
            "  weir simulate plan.json --against other.json --format html -o page.html\n"
            "  weir simulate --trace rank*.json.gz --against plan.json\n",

@@ -3,14 +3,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/command.h"
 #include "cli/plan_use.h"
+#include "common/alike.h"
 #include "common/json.h"
 #include "common/number.h"
 #include "profiler/import.h"
 #include "schedules/costs.h"
 #include "schedules/csv.h"
+#include "schedules/generators/generate.h"
 #include "schedules/given_order.h"
 
 // --- arguments ------------------------------------------------------------------
@@ -31,6 +34,21 @@ static struct kept_bytes take_keep(const char *argument, struct argp_state *stat
     return kept;
 }
 
+bool subject_says_size(const struct subject_options *options)
+{
+    return options->shared.ranks || options->shared.chunks || options->splits;
+}
+
+// A name that stands behind --schedule, without a FILE whose schedule that could be, is meant all the same.
+static void take_name(struct subject_options *options)
+{
+    const char *schedule = options->shared.schedule;
+    if (options->file || !schedule || !subject_says_size(options) || subject_is_order(schedule))
+        return;
+    options->file = schedule;
+    options->shared.schedule = NULL;
+}
+
 error_t subject_option(int key, char *argument, struct subject_options *options, struct argp_state *state)
 {
     switch (key) {
@@ -43,12 +61,16 @@ error_t subject_option(int key, char *argument, struct subject_options *options,
     case KEY_KEEP:
         options->kept = take_keep(argument, state);
         break;
+    case KEY_NAMED_SPLITS:
+        options->splits = (uint32_t)option_count(argument, "--splits", 1, MOST_SPLITS, state);
+        break;
     case ARGP_KEY_ARG:
         option_argument(&options->file, argument, "plan or schedule", state);
         break;
     case ARGP_KEY_END:
+        take_name(options);
         if (!options->file)
-            argp_error(state, "a plan's or a schedule's file is needed");
+            argp_error(state, "a plan's or a schedule's file is needed, or a schedule's name");
         break;
     default:
         return shared_option(key, argument, &options->shared, state);
@@ -206,19 +228,68 @@ static bool read_plan(const struct subject_options *options, const char *text, s
     return good;
 }
 
+// --- schedules by name ----------------------------------------------------------
+
+// A word is a name where options say how large the schedule is, or where no file is called so.
+static bool is_name(const struct subject_options *options)
+{
+    struct error unknown = { 0 };
+    const bool is_word = strcmp(options->file, "-") != 0 && !subject_is_order(options->file);
+    return is_word && (subject_says_size(options)
+                       || (access(options->file, F_OK) != 0 && generator_find(options->file, &unknown)));
+}
+
+static bool load_named(const struct subject_options *options, struct priced *subject, struct error *error)
+{
+    const struct shared_options *shared = &options->shared;
+    struct error unknown = { 0 };
+    if (!generator_find(options->file, &unknown))
+        return error_set(error, "%s; a file's name has a \".\" or a \"/\"", unknown.text);
+    if (!shared->ranks || !shared->micro_batches)
+        return error_set(error, "%s: is a schedule's name, which needs --ranks and --micro-batches (a file's name has a"
+                         " \".\" or a \"/\")", options->file);
+    if (shared->schedule)
+        return error_set(error, "%s: is a schedule itself: leave --schedule out", options->file);
+    const struct generate_request request = { .ranks = (uint32_t)shared->ranks,
+                                              .micro_batches = (uint32_t)shared->micro_batches,
+                                              .chunks = (uint32_t)shared->chunks, .splits = options->splits };
+    subject->schedule = schedule_generate_as(options->file, &request, error);
+    return subject->schedule && set_prices(options, subject, error);
+}
+
+// A file that is not there may be a schedule's name, not quite.
+static bool refuse_missing(const char *file, struct error *error)
+{
+    struct alike alike = { .distance = 0 };
+    char said[ALIKE_SAID];
+    if (subject_is_order(file) || access(file, F_OK) == 0)
+        return false;
+    for (const struct generator *known = generators; known->name; known++)
+        alike_try(&alike, file, known->name);
+    if (!alike.name[0])
+        return false;
+    *error = (struct error){ 0 };
+    return error_set(error, "there is neither a file nor a schedule called %s%s", file, alike_said(&alike, said));
+}
+
 // --- either ---------------------------------------------------------------------
 
 bool subject_load(const struct subject_options *given, struct priced *subject, struct error *error)
 {
+    if (is_name(given))
+        return load_named(given, subject, error);
     size_t length;
     char *text = text_load(given->file, &length, error);
     if (!text)
-        return false;
+        return refuse_missing(given->file, error);
     struct subject_options options = *given;
     options.file = name_of(given->file);
     const bool has_plan = is_plan(text, length, options.file, error);
     bool good = error->kind == ERROR_NONE;
-    if (good && has_plan)
+    if (good && subject_says_size(given))
+        good = error_set(error, "%s: is a file, which says itself how large it is: leave --ranks, --chunks and --splits"
+                         " out", options.file);
+    else if (good && has_plan)
         good = read_plan(&options, text, length, subject, error);
     else if (good && options.shared.micro_batches)
         good = error_set(error, "%s: is a schedule, whose micro-batches are its own: leave --micro-batches out",

@@ -1,5 +1,6 @@
 // What a command that takes a schedule is given: FILE, which is a schedule, a plan
-// or PyTorch's CSV (its content says which), and the options that say what it costs.
+// or PyTorch's CSV (its content says which), and the options that say what it costs;
+// or, in FILE's place, a schedule's name, with the options that say how large it is.
 //
 //     struct given { struct subject_options subject; ... };
 //
@@ -19,16 +20,25 @@ struct subject_options {
     const char *overlapped;
     struct kept_bytes kept;  // of --keep
     bool is_order;           // of a plan only what its ranks compute, without the messages
+    uint32_t splits;         // of a schedule by name, as its ranks, chunks and micro-batches
     struct shared_options shared;
 };
 
-enum { KEY_COST = KEY_SUBJECT, KEY_OVERLAPPED, KEY_KEEP };
+enum { KEY_COST = KEY_SUBJECT, KEY_OVERLAPPED, KEY_KEEP, KEY_NAMED_SPLITS };
 
 #define OPTION_COST \
     { "cost", KEY_COST, "F,I,W,C", 0, "What every stage costs: forward, backward for the input, for the weights " \
       "(B is both), and a message's latency; times, or numbers without units; or a document with rows of costs", 0 }
 #define OPTION_KEEP \
     { "keep", KEY_KEEP, "A,B", 0, "Bytes that a stage keeps of a micro-batch after F, and after I; with units", 0 }
+// Of a command that takes a schedule's name for FILE: what `weir schedule NAME` is told. (Of a plan --micro-batches
+// changes the number, where a command lets it.)
+#define NAMED_OPTIONS \
+    { "ranks", KEY_RANKS, "P", 0, "Of a schedule by name: its ranks", 0 }, \
+    { "chunks", KEY_CHUNKS, "V", 0, "Of a schedule by name: its stages per rank", 0 }, \
+    { "splits", KEY_NAMED_SPLITS, "K", 0, "Of seq1f1b by name: parts of each sequence", 0 }
+#define OPTION_NAMED_MICRO_BATCHES \
+    { "micro-batches", KEY_MICRO_BATCHES, "M", 0, "Of a schedule by name: its micro-batches", 0 }
 #define SUBJECT_OPTIONS \
     OPTION_COST, \
     { "overlapped", KEY_OVERLAPPED, "TIME", 0, "With --cost F,I,W,C: what a forward and a backward take that are " \
@@ -36,14 +46,17 @@ enum { KEY_COST = KEY_SUBJECT, KEY_OVERLAPPED, KEY_KEEP };
     OPTION_KEEP, \
     OPTION_CLUSTER
 
+// Whether it says how large a schedule by name is.
+bool subject_says_size(const struct subject_options *options);
+
 // Takes FILE, an option of SUBJECT_OPTIONS or a shared one; ARGP_ERR_UNKNOWN for any other key.
 error_t subject_option(int key, char *argument, struct subject_options *options, struct argp_state *state);
 
 // What --cost, --overlapped and --keep say of each of `stages`. Freed by costs_clear(). Fails if --cost was not given.
 bool subject_costs(const struct subject_options *options, uint32_t stages, struct costs *costs, struct error *error);
 
-// Reads FILE. A schedule may come without costs: subject_wants_costs() refuses that. Cleared by priced_clear(), also
-// where it fails.
+// Reads FILE, or generates the schedule that it names. A schedule may come without costs: subject_wants_costs() refuses
+// that. Cleared by priced_clear(), also where it fails.
 bool subject_load(const struct subject_options *options, struct priced *subject, struct error *error);
 bool subject_wants_costs(const struct subject_options *options, const struct priced *subject, struct error *error);
 
