@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "profiler/dnn_classes.h"
+
 static const double ms = 1e6;  // in ns
 enum { MOST_DEVICES = 10000 };
 
@@ -64,7 +66,9 @@ static bool read_nodes(struct dnn_graph *graph, struct json *root, struct error 
     good = good && json_ok(graph->json, error) && import_ids_sort(graph->ids, count, graph->document, error);
     for (uint32_t i = 0; good && i < count; i++)
         graph->nodes[i] = read[graph->ids[i].place];
-    graph->node_count = count;
+    graph->node_count = graph->read_count = count;
+    for (uint32_t i = 0; good && i < count; i++)
+        graph->read_backward += graph->nodes[i].is_backward;
     free(read);
     return good;
 }
@@ -356,6 +360,8 @@ bool dnn_graph_read(struct dnn_graph *graph, struct json_document *json, const c
     *graph = (struct dnn_graph){ .document = name, .json = json };
     if (!read_document(graph, error))
         return false;
+    if (graph->read_backward < graph->read_count && dnn_has_classes(graph))
+        return dnn_join_classes(graph, error) && keep_forward(graph, NULL, 0, error);
     struct coloured *coloured = calloc(graph->node_count, sizeof coloured[0]);
     if (!coloured)
         return error_no_memory(error, "the colours of a graph");

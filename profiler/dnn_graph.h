@@ -4,6 +4,8 @@
 //
 //     forward   1 ---> 2 ---> 3        one layer per forward node; F its time,
 //     backward  4 ---> 5 ---> 6        B that of the backward nodes of its colour
+//
+// In a graph of operators a layer is several nodes: dnn_classes.h makes one of them.
 #ifndef PROFILER_DNN_GRAPH_H
 #define PROFILER_DNN_GRAPH_H
 
@@ -35,6 +37,8 @@ struct dnn_graph {
     struct edge *tied;  // forward nodes of one colour, by their place, one after the other
     size_t tied_count;
     size_t unknown;  // fields that nobody here knows
+    size_t read_count, read_backward;  // nodes that the document has
+    size_t unlike_count;  // edges between classes (dnn_classes.h) that cost otherwise than a profile can say
 };
 
 // False with one sentence, "FILE: nodes[3].size: ...". To be cleared in any case, which

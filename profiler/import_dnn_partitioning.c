@@ -85,9 +85,16 @@ static char *make_notes(const struct dnn_graph *graph, struct error *error)
 {
     struct text notes = { 0 };
     text_add(&notes, "An input of dnn-partitioning with ");
-    text_add_count(&notes, graph->node_count, "node", "nodes");
-    text_add(&notes, ", %zu of them backward. Transfers are times there: at 1 GB/s a byte is a ns. ",
-             graph->node_count - graph->forward_count);
+    text_add_count(&notes, graph->read_count, "node", "nodes");
+    text_add(&notes, ", %zu of them backward. ", graph->read_backward);
+    if (graph->read_count != graph->node_count)
+        text_add(&notes, "Nodes of one colour are one layer, and the backward nodes of no layer's colour are of the layer"
+                         " that they feed. ");
+    if (graph->unlike_count > 0) {
+        text_add_count(&notes, graph->unlike_count, "edge costs", "edges cost");
+        text_add(&notes, " otherwise than what a layer hands on does, forward and back. ");
+    }
+    text_add(&notes, "Transfers are times there: at 1 GB/s a byte is a ns. ");
     text_add(&notes, "Its machine: %llu accelerators of %llu bytes, %llu CPUs", (unsigned long long)graph->accelerators,
              (unsigned long long)graph->memory_bytes, (unsigned long long)graph->cpus);
     if (graph->unknown > 0) {

@@ -207,7 +207,7 @@ int import_compare_texts(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-static bool check_names(const struct profile *profile, const char *document, struct error *error)
+bool import_check_names(const struct profile *profile, const char *document, struct error *error)
 {
     const char **names = calloc(profile->layer_count, sizeof names[0]);
     bool good = names != NULL || error_no_memory(error, "the names of a profile");
@@ -245,7 +245,7 @@ bool import_finish(struct profile *profile, const char *document, struct error *
     if (layer < profile->layer_count)
         return error_set(error, "%s: nodes: the %s up to \"%.60s\" add up to more than a profile can hold", document,
                          what, profile->layers[layer].name);
-    if (!check_names(profile, document, error))
+    if (!import_check_names(profile, document, error))
         return false;
     for (size_t i = 0; i < profile->layer_count; i++)
         profile->source.sum_ns += profile->layers[i].forward_ns + profile->layers[i].backward_ns;

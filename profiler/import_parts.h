@@ -59,6 +59,9 @@ void import_links_place(struct import_link *links, size_t count, const struct im
 // The profile's edges; none where they are a chain.
 bool import_set_edges(struct profile *profile, const struct import_link *links, size_t count, struct error *error);
 
+// Refuses names that stand twice.
+bool import_check_names(const struct profile *profile, const char *document, struct error *error);
+
 // When all layers and edges are there: refuses names that stand twice and sums that no
 // profile holds, adds up the times, and hashes.
 bool import_finish(struct profile *profile, const char *document, struct error *error);

@@ -1,3 +1,4 @@
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,11 +62,27 @@ static char *model_name(const char *path)
     return name;
 }
 
+// "node5 -- Conv2d(3, 64)" is node5.Conv2d: plans speak of layers by name, and know no kinds. What a name cannot well have
+// in it becomes "_".
+static char *layer_name(const struct pipedream_node *node)
+{
+    enum { MOST_KIND = 40 };
+    struct text name = { 0 };
+    struct error ignored = { 0 };
+    size_t length = strlen(node->kind);
+    while (length > 0 && node->kind[length - 1] == ' ')
+        length--;
+    text_add(&name, "%s%s", node->id, length > 0 ? "." : "");
+    for (size_t i = 0; i < length && i < MOST_KIND; i++)
+        text_add(&name, "%c", isalnum((unsigned char)node->kind[i]) || node->kind[i] == '-' ? node->kind[i] : '_');
+    return text_take(&name, &ignored);
+}
+
 // PipeDream zeroes inputs too: what it measured there is reading the data.
 static bool fill_layer(struct profile_layer *layer, const struct pipedream_node *node)
 {
     const uint64_t backward_ns = node->is_input ? 0 : node->backward_ns;
-    layer->name = strdup(node->id);
+    layer->name = layer_name(node);
     layer->kind = strdup(node->kind);
     layer->forward_ns = node->is_input ? 0 : node->forward_ns;
     layer->backward_input_ns = backward_ns / 2;
@@ -103,6 +120,21 @@ static char *make_notes(const struct pipedream_graph *graph, struct error *error
     return text_take(&notes, error);
 }
 
+// With their kinds they could be alike ("a" of kind "b.c", "a.b" of kind "c"); then they go without.
+static bool name_layers(struct profile *profile, const struct layout *layout, struct error *error)
+{
+    struct error alike = { 0 };
+    if (import_check_names(profile, layout->graph->name, &alike) || alike.kind == ERROR_MACHINE)
+        return alike.kind == ERROR_NONE || error_no_memory(error, "the names of a profile");
+    for (size_t i = 0; i < profile->layer_count; i++) {
+        free(profile->layers[i].name);
+        profile->layers[i].name = strdup(layout->graph->nodes[layout->order.node_of[i]].id);
+        if (!profile->layers[i].name)
+            return error_no_memory(error, "the names of a profile");
+    }
+    return true;
+}
+
 static bool fill_profile(struct profile *profile, struct layout *layout, struct error *error)
 {
     const struct pipedream_graph *graph = layout->graph;
@@ -111,6 +143,8 @@ static bool fill_profile(struct profile *profile, struct layout *layout, struct 
     for (size_t i = 0; i < profile->layer_count; i++)
         if (!fill_layer(&profile->layers[i], &graph->nodes[order->node_of[i]]))
             return error_no_memory(error, "the layers of a profile");
+    if (!name_layers(profile, layout, error))
+        return false;
     const char *what;
     const size_t layer = profile_overflow_at(profile, &what);
     if (layer < profile->layer_count) {

@@ -80,16 +80,17 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-// Digits, a point, and more digits: the part before it, and the first nine behind it as billionths.
-// The point is required: every writer puts it there, and a number without one is
-// what a file cut short looks like.
+// Digits, and perhaps a point and more digits: the part before it, and the first nine behind it as billionths.
+// PipeDream's own profiler writes all with a point, DAPPLE's whole numbers without.
 static bool split_decimal(const char *text, uint64_t *whole, uint64_t *billionths)
 {
     size_t digits = 0, decimals = 0;
     *whole = *billionths = 0;
     for (; is_digit(*text); text++, digits++)
         *whole = *whole > JSON_MAX ? *whole : *whole * 10 + (uint64_t)(*text - '0');
-    if (digits == 0 || *text++ != '.')
+    if (digits == 0 || *text == '\0')
+        return digits > 0;
+    if (*text++ != '.')
         return false;
     for (; is_digit(*text); text++, decimals++)
         if (decimals < 9)
@@ -106,7 +107,7 @@ static bool read_time(const char *text, uint64_t *ns, struct error *error)
     if (*text == '-')
         return error_set(error, "\"%.40s\" is negative; a layer takes 0 ms or more", text);
     if (!split_decimal(text, &ms, &billionths))
-        return error_set(error, "\"%.40s\" is not a time in ms with decimals, such as 10.814", text);
+        return error_set(error, "\"%.40s\" is not a time in ms such as 10.814", text);
     if (ms >= JSON_MAX / 1000000)
         return error_set(error, "\"%.40s\" ms is more than a profile can hold", text);
     *ns = ms * 1000000 + (billionths + 500) / 1000;
@@ -119,7 +120,7 @@ static bool read_size(const char *text, uint64_t *bytes, struct error *error)
     if (*text == '-')
         return error_set(error, "\"%.40s\" is negative; a tensor has 0 bytes or more", text);
     if (!split_decimal(text, &whole, &fraction) || fraction != 0)
-        return error_set(error, "\"%.40s\" is not a whole size in bytes such as 64.000", text);
+        return error_set(error, "\"%.40s\" is not a whole size in bytes such as 64", text);
     if (whole > JSON_MAX)
         return error_set(error, "\"%.40s\" bytes is more than a profile can hold", text);
     *bytes = whole;
@@ -250,7 +251,7 @@ static bool read_node(struct pipedream_graph *graph, char *line, size_t number, 
     char *description = cut(line, separator);
     char *fields = description ? cut(description, separator) : NULL;
     if (!fields && description && strncmp(description, "node", 4) == 0)
-        return error_set(error, "an edge begins with a tab, and \"%.40s%s%.40s\" does not", line, separator,
+        return error_set(error, "an edge begins with a tab or a space, and \"%.40s%s%.40s\" does not", line, separator,
                          description);
     if (!fields)
         return error_set(error, "expected \"name -- description -- forward_compute_time=..., ...\", not \"%.60s\"",
@@ -270,17 +271,37 @@ static bool read_node(struct pipedream_graph *graph, char *line, size_t number, 
 
 static bool read_link(struct pipedream_graph *graph, char *line, size_t number, struct error *error)
 {
-    if (*line == '\t' || *line == ' ')
-        return error_set(error, "an edge is indented by one tab, not by more");
     char *to = cut(line, separator);
     if (!to)
         return error_set(error, "an edge is \"node1 -- node2\", not \"%.60s\"", line);
     if (strstr(to, separator))
-        return error_set(error, "a line with a tab in front is an edge, but this one describes node \"%.60s\"", line);
+        return error_set(error, "a line with a space in front is an edge, but this one describes node \"%.60s\"", line);
     if (!check_id(line, error) || !check_id(to, error))
         return false;
     graph->links[graph->link_count++] = (struct pipedream_link){ .from_id = line, .to_id = to, .line = number };
     return true;
+}
+
+// Takes what is behind a line's last word away, and says how much is in front of its first: PipeDream has a tab there in
+// front of edges, DAPPLE spaces as well.
+static size_t strip(char *line)
+{
+    size_t length = strlen(line);
+    while (length > 0 && strchr(" \t\r", line[length - 1]))
+        line[--length] = '\0';
+    return strspn(line, " \t");
+}
+
+// A last line without its end may have lost more than that: the rest of a number.
+static bool is_whole(const char *line, struct error *error)
+{
+    const size_t length = strlen(line);
+    const char *digits = line + length;
+    while (digits > line && is_digit(digits[-1]))
+        digits--;
+    return length == 0 || !is_digit(line[length - 1]) || (digits > line && digits[-1] == '.')
+        || strstr(line, "-- stage_id=")
+        || error_set(error, "the last line ends in \"%.40s\", without a line end; is the file cut short?", digits);
 }
 
 static bool read_lines(struct pipedream_graph *graph, struct error *error)
@@ -288,16 +309,12 @@ static bool read_lines(struct pipedream_graph *graph, struct error *error)
     size_t number = 1;
     for (char *line = graph->text; line; number++) {
         char *next = cut(line, "\n");
-        const size_t length = strlen(line);
-        if (length > 0 && line[length - 1] == '\r')
-            line[length - 1] = '\0';
+        const size_t space = strip(line);
         bool good = true;
-        if (*line == '\t')
-            good = read_link(graph, line + 1, number, error);
-        else if (*line == ' ')
-            good = error_set(error, "a line begins with a node's name or, for an edge, with a tab, not with a space");
+        if (space > 0 && line[space])
+            good = read_link(graph, line + space, number, error);
         else if (*line)
-            good = read_node(graph, line, number, error);
+            good = (next || is_whole(line, error)) && read_node(graph, line, number, error);
         if (!good)
             return pipedream_graph_at(graph, number, error);
         line = next;

@@ -4,8 +4,8 @@
 //     node2 -- Linear(4, 4) -- forward_compute_time=1.000, backward_compute_time=2.000, activation_size=64.0, ...
 //     <tab>node1 -- node2
 //
-// Times are ms with decimals, sizes whole bytes with a zero fraction, a
-// list of several outputs is [a; b; c]. Nodes and edges stand in any order.
+// Times are ms, sizes whole bytes, both with decimals or without; a list of
+// several outputs is [a; b; c]. Nodes and edges stand in any order.
 #ifndef PROFILER_PIPEDREAM_GRAPH_H
 #define PROFILER_PIPEDREAM_GRAPH_H
 

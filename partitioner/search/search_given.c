@@ -31,16 +31,24 @@ bool search_give_devices(struct search_request *request, const uint32_t *devices
     return true;
 }
 
+// By its name, or by what stands before a "." in that of one layer alone: "node3" is node3.Conv2d.
 static bool find_layer(const struct profile *profile, const char *name, size_t length, uint32_t *layer,
                        struct error *error)
 {
+    size_t begin_so = 0;
     for (size_t l = 0; l < profile->layer_count; l++) {
-        if (strlen(profile->layers[l].name) == length && strncmp(profile->layers[l].name, name, length) == 0) {
-            *layer = (uint32_t)l;
+        const char *known = profile->layers[l].name;
+        if (strncmp(known, name, length) != 0 || (known[length] != '\0' && known[length] != '.'))
+            continue;
+        *layer = (uint32_t)l;
+        if (known[length] == '\0')
             return true;
-        }
+        begin_so++;
     }
-    return error_set(error, "the profile has no layer named \"%.*s\"", (int)length, name);
+    if (begin_so > 1)
+        return error_set(error, "%zu layers of the profile begin with \"%.*s\"; name one whole", begin_so, (int)length,
+                         name);
+    return begin_so == 1 || error_set(error, "the profile has no layer named \"%.*s\"", (int)length, name);
 }
 
 bool search_give_pin(const struct profile *profile, const char *name, size_t length, uint32_t stage,

@@ -9,7 +9,8 @@
 // replicas and variants are there already.
 bool search_give_devices(struct search_request *request, const uint32_t *devices, size_t count, struct error *error);
 
-// Puts a pin for the layer of this name, of so many bytes, behind the others. A layer is on one stage.
+// Puts a pin for the layer of this name, of so many bytes, behind the others; what stands before a "." in it is enough
+// where that names one layer. A layer is on one stage.
 bool search_give_pin(const struct profile *profile, const char *name, size_t length, uint32_t stage,
                      struct search_pin *pins, size_t *count, struct error *error);
 

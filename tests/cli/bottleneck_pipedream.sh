@@ -70,10 +70,10 @@ ask --model pipedream --cluster "9 devices, 16GB, 1GB/s 0us" --straight
 ask --model pipedream --cluster "2 nodes x 3 devices, 16GB, 10GB/s 0us, 1GB/s 0us" --ranks 4
 ask --model pipedream --cluster "$four" --memory 1B --heed-memory --straight
 echo "--- of another graph"
-sed 's/"node3"/"other"/' net.json > renamed.json
+sed 's/"node3[^"]*"/"other"/' net.json > renamed.json
 weir bottleneck renamed.json --model pipedream --cluster "$four" --plan plan.json; echo "exit $?"
 echo "--- made by hand, and read as without --model"
-echo '{"stages": [{"layers": 5, "devices": [0, 1, 2]}, {"layers": ["node6"], "devices": [3]}]}' > hand.json
+echo '{"stages": [{"layers": 5, "devices": [0, 1, 2]}, {"layers": ["node6.Linear"], "devices": [3]}]}' > hand.json
 weir bottleneck net.json --model pipedream --cluster "$four" --plan hand.json | tail -1
 weir price net.json --schedule pipedream --micro-batches 4 --cluster "$four" --plan hand.json | tail -1
 echo '{"stages": [{"layers": 3}, {"layers": 3}], "schedule": {"name": "1f1b", "micro_batches": 8}}' > hand.json

@@ -27,7 +27,7 @@ echo 'node1 -- ReLU -- forward_compute_time=1.000' > missing.txt; try missing.tx
 { node node1 A 1.000 2.000 64.0 0.000; edge node1 node7; } > unknown.txt; try unknown.txt
 { node node1 A 1.000 2.000 64.0 0.000; node node2 B 1.000 2.000 64.0 0.000; edge node1 node2; edge node2 node1
 } > cycle.txt; try cycle.txt
-{ node node1 A 1.000 2.000 64.0 0.000; node node2 B 1.000 2.000 64.0 0.000; echo '    node1 -- node2'
+{ node node1 A 1.000 2.000 64.0 0.000; node node2 B 1.000 2.000 64.0 0.000; echo 'node1 -- node2'
 } > indentation.txt; try indentation.txt
 echo '{"layers": []}' > json.txt; try json.txt
 test -e none.json && echo "a refused file left a profile"

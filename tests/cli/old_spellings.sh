@@ -40,7 +40,7 @@ weir keep six.json --plan replicas.json | tail -1
 weir partition six.json --cluster "$cluster" $request --replicas auto | grep -o 'takes [0-9.]* ms,'
 weir keep six.json --plan replicas.json --replicas 1,3 | tail -1
 weir keep six.json --plan replicas.json --schedule zb-h1 | tail -1
-sed 's/"node6"/"other"/' six.json > renamed.json
+sed 's/"node6[^"]*"/"other"/' six.json > renamed.json
 weir keep renamed.json --plan replicas.json | tail -1
 
 echo "# what is missing is said in the command's own words"

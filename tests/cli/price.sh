@@ -32,7 +32,7 @@ sed 's/"kept_bytes": [0-9]*/"kept_bytes": 1/; s/"iteration_ns": [0-9]*/"iteratio
 price --plan changed.json > changed.out; echo "exit $?"
 
 echo "# a document by hand"
-echo '{"stages": [{"layers": ["node1", "node2"], "recompute": [["node1", "node2"]]}, {"layers": 2}]}' > hand.json
+echo '{"stages": [{"layers": ["node1.Input", "node2.Linear"], "recompute": [["node1.Input", "node2.Linear"]]}, {"layers": 2}]}' > hand.json
 distance request --plan hand.json
 price --plan hand.json; echo "exit $?"
 price --plan hand.json --cluster '2 devices, 16MiB, 10GB/s 10us'; echo "exit $?"
@@ -45,7 +45,7 @@ try request --cuts 2,2 --recompute 3,0
 try request --recompute 1,1
 try request --cuts 2,2 --plan plan.json
 try price --cuts 2,2
-sed 's/"node4"/"node5"/' plan.json > unknown.json
+sed 's/"node4[^"]*"/"node5"/' plan.json > unknown.json
 try price --plan unknown.json
 weir import pipedream <(sed 's/forward_compute_time=2.0/forward_compute_time=9.0/' small.txt) -o other.json > /dev/null
 try weir price other.json --plan plan.json

@@ -103,6 +103,115 @@ static void backward_edges_may_go_back(void **state)
     free(text);
 }
 
+// --- graphs of operators -------------------------------------------------------------------------
+
+struct operators {
+    struct text nodes, edges;
+};
+
+// A node of colour `colour` (0: none) that takes `us`, and an edge from each of `from` (0 ends them), at `cost` us.
+static void add(struct operators *graph, unsigned id, bool is_backward, unsigned colour, unsigned us)
+{
+    text_add(&graph->nodes, "%s{\"id\": %u, \"name\": \"op%u\", \"supportedOnFpga\": true, \"cpuLatency\": %u.0, "
+             "\"fpgaLatency\": 0.%03u, \"isBackwardNode\": %s, \"size\": %u", graph->nodes.length ? ", " : "", id, id, us,
+             us, is_backward ? "true" : "false", id);
+    if (colour)
+        text_add(&graph->nodes, ", \"colorClass\": %u", colour);
+    text_add(&graph->nodes, "}");
+}
+
+static void feed(struct operators *graph, unsigned from, unsigned to, unsigned us)
+{
+    text_add(&graph->edges, "%s{\"sourceId\": %u, \"destId\": %u, \"cost\": 0.%03u}", graph->edges.length ? ", " : "",
+             from, to, us);
+}
+
+static char *operators_text(struct operators *graph)
+{
+    struct text text = { 0 };
+    struct error error = { 0 };
+    text_add(&text, "{\"maxSizePerFPGA\": 1e9, \"maxFPGAs\": 2, \"maxCPUs\": 1, \"nodes\": [%s], \"edges\": [%s]}",
+             graph->nodes.data, graph->edges.data);
+    text_clear(&graph->nodes);
+    text_clear(&graph->edges);
+    return text_take(&text, &error);
+}
+
+// Weights 1 and 2 with their products 3 and 4, which reads 3 and is read by 5 and 6; gradients 15, 16, 14, 13, with the
+// sum 20 of those of 4's two readers, updates 11 and 12 of the weights, and 21, which nobody reads.
+static struct operators products(void)
+{
+    struct operators graph = { 0 };
+    add(&graph, 1, false, 1, 0), add(&graph, 3, false, 1, 100);
+    add(&graph, 2, false, 2, 0), add(&graph, 4, false, 2, 200);
+    add(&graph, 5, false, 3, 30), add(&graph, 6, false, 4, 40);
+    add(&graph, 13, true, 1, 110), add(&graph, 11, true, 1, 1);
+    add(&graph, 14, true, 2, 210), add(&graph, 12, true, 2, 2);
+    add(&graph, 15, true, 3, 31), add(&graph, 16, true, 4, 41);
+    add(&graph, 20, true, 0, 5), add(&graph, 21, true, 9, 6);
+    feed(&graph, 1, 3, 9), feed(&graph, 2, 4, 9), feed(&graph, 3, 4, 7), feed(&graph, 4, 5, 8), feed(&graph, 4, 6, 8);
+    feed(&graph, 15, 20, 8), feed(&graph, 16, 20, 8), feed(&graph, 20, 14, 8), feed(&graph, 14, 13, 7);
+    feed(&graph, 13, 11, 9), feed(&graph, 14, 12, 7), feed(&graph, 16, 21, 8);
+    feed(&graph, 3, 14, 7);  // which the backward reads of the forward of the layer before
+    return graph;
+}
+
+static void operators_of_one_colour_are_a_layer(void **state)
+{
+    (void)state;
+    struct operators graph = products();
+    char *text = operators_text(&graph);
+    struct profile *profile = import(text, NULL);
+    static const struct {
+        const char *name;
+        uint64_t forward_us, backward_us, bytes, sent_us;
+    } want[] = { { "op3", 100, 111, 28, 7 }, { "op4", 200, 217, 52, 8 }, { "op5", 30, 31, 20, 0 }, { "op6", 40, 47, 43, 0 } };
+    assert_int_equal(profile->layer_count, 4);
+    for (size_t i = 0; i < 4; i++) {
+        const struct profile_layer *layer = &profile->layers[i];
+        assert_string_equal(layer->name, want[i].name);
+        assert_int_equal(layer->forward_ns, want[i].forward_us * 1000);
+        assert_int_equal(layer->backward_ns, want[i].backward_us * 1000);
+        assert_int_equal(layer->parameter_bytes, want[i].bytes);
+        assert_int_equal(layer->output_bytes, want[i].sent_us * 1000);
+    }
+    assert_int_equal(profile->edge_count, 3);
+    assert_int_equal(profile->tied_count, 0);
+    assert_string_equal(profile->notes,
+                        "An input of dnn-partitioning with 14 nodes, 8 of them backward. Nodes of one colour are one layer,"
+                        " and the backward nodes of no layer's colour are of the layer that they feed. Transfers are times"
+                        " there: at 1 GB/s a byte is a ns. Its machine: 2 accelerators of 1000000000 bytes, 1 CPUs.");
+    profile_free(profile);
+    free(text);
+}
+
+static void edges_that_cost_otherwise_are_counted(void **state)
+{
+    (void)state;
+    struct operators graph = products();
+    add(&graph, 7, false, 5, 50);
+    feed(&graph, 3, 7, 7);   // has no backward
+    feed(&graph, 1, 5, 9);   // another tensor of op3's layer, which with that leaves it
+    char *text = operators_text(&graph);
+    struct profile *profile = import(text, NULL);
+    assert_int_equal(profile->layers[0].output_bytes, 16000);
+    assert_non_null(strstr(profile->notes, " 3 edges cost otherwise than what a layer hands on does, forward and back. "));
+    profile_free(profile);
+    free(text);
+}
+
+static void colours_that_feed_each_other_are_refused(void **state)
+{
+    (void)state;
+    struct operators graph = products();
+    struct error error = { 0 };
+    feed(&graph, 4, 1, 8);
+    char *text = operators_text(&graph);
+    assert_null(import_dnn_partitioning_text(text, strlen(text), "g.json", 1, NULL, &error));
+    assert_error(error, "g.json: edges[13]: the edge from 2 to 1 closes a cycle");
+    free(text);
+}
+
 static struct bad_row {
     const char *name, *from, *to, *sentence;
 } bad_rows[] = {
@@ -147,10 +256,12 @@ static struct bad_row {
       "g.json: edges[2]: the backward edge from 4 to 5 has no forward edge of its own and of its cost" },
     { "refused: a forward edge without a backward one", "{\"sourceId\": 4, \"destId\": 5, \"cost\": 0.5},", "",
       "g.json: edges[0]: the edge from 1 to 2 has no backward edge beside it" },
-    { "refused: an orphan", "\"isBackwardNode\": 1, \"colorClass\": 3", "\"isBackwardNode\": 1, \"colorClass\": 9",
-      "g.json: nodes[5]: node 6 is a backward node, and its colour 9 has 0 forward nodes, not one" },
-    { "refused: a backward node of nobody", "\"isBackwardNode\": 1, \"colorClass\": 3", "\"isBackwardNode\": 1",
-      "g.json: nodes[5]: node 6 is a backward node without a colorClass to say whose" },
+    { "refused: a backward node of nobody", "\"size\": 16.0}\n  ]",
+      "\"size\": 16.0}, {\"id\": 7, \"supportedOnFpga\": 1, \"cpuLatency\": 1, \"fpgaLatency\": 1, \"isBackwardNode\": 1}]",
+      "g.json: nodes[6]: node 7 is a backward node whose colour has no forward node, and no edge leads to one that has" },
+    { "refused: a backward node that only forward ones feed", "\"isBackwardNode\": 0, \"colorClass\": 2, \"size\": 4096.0}",
+      "\"isBackwardNode\": 1, \"size\": 4096.0}",
+      "g.json: nodes[1]: node 2 is a backward node whose colour has no forward node, and no edge leads to one that has" },
     { "refused: no memory", "16000000000.0", "0", "g.json: maxSizePerFPGA: is less than a byte" },
     { "refused: no machine", "\"maxFPGAs\": 2, \"maxCPUs\": 1", "\"maxFPGAs\": 0, \"maxCPUs\": 0",
       "g.json: maxFPGAs: there is neither an accelerator nor a CPU" },
@@ -221,6 +332,9 @@ int main(void)
         cmocka_unit_test(forward_nodes_of_one_colour_are_tied),
         cmocka_unit_test(flags_may_be_booleans_and_colours_missing),
         cmocka_unit_test(backward_edges_may_go_back),
+        cmocka_unit_test(operators_of_one_colour_are_a_layer),
+        cmocka_unit_test(edges_that_cost_otherwise_are_counted),
+        cmocka_unit_test(colours_that_feed_each_other_are_refused),
     };
     struct CMUnitTest bad[BAD], real[REAL];
     for (size_t i = 0; i < BAD; i++)

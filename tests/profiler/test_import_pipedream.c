@@ -41,12 +41,12 @@ static void the_example_of_the_page_becomes_a_profile(void **state)
     assert_int_equal(profile->layer_count, 3);
 
     const struct profile_layer *input = &profile->layers[0], *linear = &profile->layers[1], *lstm = &profile->layers[2];
-    assert_string_equal(input->name, "node1");
+    assert_string_equal(input->name, "node1.Input0");
     assert_string_equal(input->kind, "Input0");
     assert_int_equal(input->forward_ns, 0);
     assert_int_equal(input->output_bytes, 64);
 
-    assert_string_equal(linear->name, "node2");
+    assert_string_equal(linear->name, "node2.Linear");
     assert_string_equal(linear->kind, "Linear");
     assert_int_equal(linear->forward_ns, 1001000);
     assert_int_equal(linear->backward_input_ns, 1000500);
@@ -76,7 +76,8 @@ static void nodes_are_ordered_by_their_edges_and_then_by_number(void **state)
                                          NODE("node11", "Input", "0.000", "0.000", "0.0",
                                               "0.000") "\n"
                                                        "\tnode3 -- node2\n\tnode11 -- node10\n\tnode9 -- node10\n");
-    static const char *const want[] = { "node11", "node3", "node2", "node9", "node10" };
+    static const char *const want[] = { "node11.Input", "node3.ReLU", "node2.ReLU", "node9.ReLU",
+                                        "node10.ReLU" };
     for (size_t i = 0; i < 5; i++)
         assert_string_equal(profile->layers[i].name, want[i]);
     profile_free(profile);
@@ -103,7 +104,7 @@ static void line_ends_marks_and_odd_names_change_nothing(void **state)
     text_add(&text, "\ta.b-c_1 -- 9999999999999999999999\r\n\t\xc3\xa9 -- a.b-c_1");
     struct profile *profile = import(text.data);
     text_clear(&text);
-    static const char *const names[] = { "\xc3\xa9", "a.b-c_1", "9999999999999999999999" };
+    static const char *const names[] = { "\xc3\xa9._", "a.b-c_1.Conv2d", "9999999999999999999999" };
     for (size_t i = 0; i < 3; i++)
         assert_string_equal(profile->layers[i].name, names[i]);
     assert_string_equal(profile->layers[1].kind, "Conv2d");
@@ -184,10 +185,12 @@ static struct bad_row {
     { "refused: a repeated field", "node2 -- ReLU -- forward_compute_time=1.000, forward_compute_time=1.000",
       "g.txt:1: node2: forward_compute_time stands twice" },
     { "refused: cut short in a number", "node2 -- ReLU -- forward_compute_time=1.",
-      "g.txt:1: node2: forward_compute_time: \"1.\" is not a time in ms with decimals, such as 10.814" },
+      "g.txt:1: node2: forward_compute_time: \"1.\" is not a time in ms such as 10.814" },
     { "refused: cut short in a size",
       "node2 -- ReLU -- forward_compute_time=1.000, backward_compute_time=1.000, activation_size=12",
-      "g.txt:1: node2: activation_size: \"12\" is not a whole size in bytes such as 64.000" },
+      "g.txt:1: the last line ends in \"12\", without a line end; is the file cut short?" },
+    { "refused: cut short in the last size", PLAIN("node1") "\tnode1 -- node2\n" NODE("node2", "ReLU", "1", "2", "3", "45"),
+      "g.txt:3: the last line ends in \"45\", without a line end; is the file cut short?" },
     { "refused: cut short in a field's name", "node2 -- ReLU -- forward_compute_time=1.000, backward_com",
       "g.txt:1: node2: \"backward_com\" is not a field such as parameter_size=80.000" },
     { "refused: a negative time", NODE("node1", "ReLU", "-1.000", "2.000", "256.0", "0.000"),
@@ -195,11 +198,11 @@ static struct bad_row {
     { "refused: a negative size", NODE("node1", "ReLU", "1.000", "2.000", "-256.0", "0.000"),
       "g.txt:1: node1: activation_size: \"-256.0\" is negative; a tensor has 0 bytes or more" },
     { "refused: not a number", NODE("node1", "ReLU", "nan", "2.000", "256.0", "0.000"),
-      "g.txt:1: node1: forward_compute_time: \"nan\" is not a time in ms with decimals, such as 10.814" },
+      "g.txt:1: node1: forward_compute_time: \"nan\" is not a time in ms such as 10.814" },
     { "refused: infinite", NODE("node1", "ReLU", "1.000", "2.000", "inf", "0.000"),
-      "g.txt:1: node1: activation_size: \"inf\" is not a whole size in bytes such as 64.000" },
+      "g.txt:1: node1: activation_size: \"inf\" is not a whole size in bytes such as 64" },
     { "refused: half a byte", NODE("node1", "ReLU", "1.000", "2.000", "0.5", "0.000"),
-      "g.txt:1: node1: activation_size: \"0.5\" is not a whole size in bytes such as 64.000" },
+      "g.txt:1: node1: activation_size: \"0.5\" is not a whole size in bytes such as 64" },
     { "refused: more time than there is", NODE("node1", "ReLU", "99999999999999999999999.000", "2.000", "1.0", "0.000"),
       "g.txt:1: node1: forward_compute_time: \"99999999999999999999999.000\" ms is more than a profile can hold" },
     { "refused: sums past the end", NODE("node1", "ReLU", "9000000000.000", "9000000000.000", "1.0", "0.000"),
@@ -207,16 +210,16 @@ static struct bad_row {
     { "refused: a list without its end", NODE("node1", "ReLU", "1.000", "2.000", "[1.0; 2.0", "0.000"),
       "g.txt:1: node1: activation_size: \"[1.0; 2.0\" is a list without its end; write it as [64.0; 32.0]" },
     { "refused: a hole in a list", NODE("node1", "ReLU", "1.000", "2.000", "[1.0; ]", "0.000"),
-      "g.txt:1: node1: activation_size: \"\" is not a whole size in bytes such as 64.000" },
+      "g.txt:1: node1: activation_size: \"\" is not a whole size in bytes such as 64" },
     { "refused: a list of nothing", NODE("node1", "ReLU", "1.000", "2.000", "[]", "0.000"),
-      "g.txt:1: node1: activation_size: \"\" is not a whole size in bytes such as 64.000" },
+      "g.txt:1: node1: activation_size: \"\" is not a whole size in bytes such as 64" },
     { "refused: a list without its spaces", NODE("node1", "ReLU", "1.000", "2.000", "[1.0;2.0]", "0.000"),
-      "g.txt:1: node1: activation_size: \"1.0;2.0\" is not a whole size in bytes such as 64.000" },
+      "g.txt:1: node1: activation_size: \"1.0;2.0\" is not a whole size in bytes such as 64" },
     { "refused: a list of more than there is",
       NODE("node1", "ReLU", "1.000", "2.000", "[9007199254740000.0; 9007199254740000.0]", "0.000"),
       "g.txt:1: node1: activation_size: the list's sizes add up to more than a profile can hold" },
     { "refused: a line that ends in the middle", NODE("node1", "ReLU", "1.000", "2.000", "1.0\r", "0.000"),
-      "g.txt:1: node1: activation_size: \"1.0\r\" is not a whole size in bytes such as 64.000" },
+      "g.txt:1: node1: activation_size: \"1.0\r\" is not a whole size in bytes such as 64" },
     { "refused: a mark and nothing else", "\xef\xbb\xbf",
       "g.txt:1: the file is empty; a PipeDream graph has a line per node" },
     { "refused: three nodes in a ring and one beside it",
@@ -239,13 +242,13 @@ static struct bad_row {
           PLAIN("node4") "\tnode1 -- node2\n\tnode2 -- node3\n\tnode3 -- node2\n\tnode3 -- node4\n",
       "g.txt:7: the edge from node3 to node2 closes a cycle" },
     { "refused: an edge without its tab", PLAIN("node1") PLAIN("node2") "node1 -- node2\n",
-      "g.txt:3: an edge begins with a tab, and \"node1 -- node2\" does not" },
-    { "refused: an edge behind spaces", PLAIN("node1") PLAIN("node2") "    node1 -- node2\n",
-      "g.txt:3: a line begins with a node's name or, for an edge, with a tab, not with a space" },
-    { "refused: an edge behind two tabs", PLAIN("node1") PLAIN("node2") "\t\tnode1 -- node2\n",
-      "g.txt:3: an edge is indented by one tab, not by more" },
+      "g.txt:3: an edge begins with a tab or a space, and \"node1 -- node2\" does not" },
+    { "refused: half an edge behind spaces", PLAIN("node1") PLAIN("node2") "    node1 --\n",
+      "g.txt:3: an edge is \"node1 -- node2\", not \"node1 --\"" },
+    { "refused: a node behind spaces", "  " PLAIN("node1"),
+      "g.txt:1: a line with a space in front is an edge, but this one describes node \"node1\"" },
     { "refused: a node behind a tab", "\t" PLAIN("node1"),
-      "g.txt:1: a line with a tab in front is an edge, but this one describes node \"node1\"" },
+      "g.txt:1: a line with a space in front is an edge, but this one describes node \"node1\"" },
     { "refused: a name with a space", PLAIN("node 1"), "g.txt:1: \"node 1\" is not the name of a node such as node12" },
 };
 
@@ -276,6 +279,47 @@ static void times_may_have_any_number_of_decimals(void **state)
     profile = import(NODE("node1", "ReLU", "0.9999995", "3.123456789", "1.0", "0.000") "\n");
     assert_int_equal(profile->layers[0].forward_ns, 1000000);
     assert_int_equal(profile->layers[0].backward_ns, 3123457);
+    profile_free(profile);
+}
+
+// Whole numbers without decimals, lists of them, spaces in front of edges and behind lines: as DAPPLE's are.
+static void profiles_of_dapple_are_read(void **state)
+{
+    (void)state;
+    struct profile *profile =
+        import(NODE("node1", "Input", "0.00", "0", "[4816896; 32032]", "0") "\n"
+               NODE("node2", "cell_stem_0", "4.9", "12.58", "[38535168; 38535168]", "245760") " \r\n"
+               NODE("node3", "attention_mask", "0.011", "0", "3538944", "0") "  \n"
+               NODE("node4", "layer_0", "8", "13", "12976128.0", "50384896") "\n"
+               "    node1 -- node2\n\t \tnode2 -- node4 \n        node3 -- node4\n \t \n");
+    static const char *const names[] = { "node1.Input", "node2.cell_stem_0", "node3.attention_mask", "node4.layer_0" };
+    static const uint64_t numbers[][3] = { { 0, 0, 4848928 }, { 4900000, 12580000, 77070336 }, { 11000, 0, 3538944 },
+                                           { 8000000, 13000000, 12976128 } };
+    for (size_t i = 0; i < 4; i++) {
+        assert_string_equal(profile->layers[i].name, names[i]);
+        assert_int_equal(profile->layers[i].forward_ns, numbers[i][0]);
+        assert_int_equal(profile->layers[i].backward_ns, numbers[i][1]);
+        assert_int_equal(profile->layers[i].output_bytes, numbers[i][2]);
+    }
+    assert_int_equal(profile->layers[3].parameter_bytes, 50384896);
+    assert_int_equal(profile->edge_count, 3);
+    profile_free(profile);
+}
+
+// Where kinds would make two names alike, and where a kind has what a name should not.
+static void names_have_their_kinds(void **state)
+{
+    (void)state;
+    struct profile *profile = import(NODE("node1", "Conv2d (3, 4)", "1.0", "2.0", "1.0", "0.0") "\n"
+                                     NODE("node2", "a b=c,d", "1.0", "2.0", "1.0", "0.0") "\n\tnode1 -- node2\n");
+    assert_string_equal(profile->layers[0].name, "node1.Conv2d");
+    assert_string_equal(profile->layers[1].name, "node2.a_b_c_d");
+    profile_free(profile);
+    profile = import(NODE("a", "b.c", "1.0", "2.0", "1.0", "0.0") "\n" NODE("a.b_c", "", "1.0", "2.0", "1.0", "0.0") "\n"
+                     "\ta -- a.b_c\n");
+    assert_string_equal(profile->layers[0].name, "a");
+    assert_string_equal(profile->layers[0].kind, "b.c");
+    assert_string_equal(profile->layers[1].name, "a.b_c");
     profile_free(profile);
 }
 
@@ -332,7 +376,7 @@ static void random_graphs_are_ordered_as_the_twin_orders_them(void **state)
             }
             placed[best] = true;
             char name[32];
-            snprintf(name, sizeof name, "node%zu", best);
+            snprintf(name, sizeof name, "node%zu.%s", best, rank[best] == 0 && best % 2 ? "Input" : "ReLU");
             if (strcmp(profile->layers[layer].name, name) != 0)
                 fail_msg("trial %llu: layer %zu is %s, the twin has %s", (unsigned long long)trial, layer,
                          profile->layers[layer].name, name);
@@ -409,6 +453,8 @@ int main(void)
         cmocka_unit_test(nothing_of_a_backward_is_lost_when_it_is_halved),
         cmocka_unit_test(a_folder_is_refused),
         cmocka_unit_test(times_may_have_any_number_of_decimals),
+        cmocka_unit_test(profiles_of_dapple_are_read),
+        cmocka_unit_test(names_have_their_kinds),
         cmocka_unit_test(unknown_fields_are_counted),
         cmocka_unit_test(random_graphs_are_ordered_as_the_twin_orders_them),
     };

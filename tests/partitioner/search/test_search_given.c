@@ -1,5 +1,8 @@
 #include "partitioner/search/search_given.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "tests/partitioner/small.h"
 
 struct given {
@@ -44,6 +47,27 @@ static void devices_are_the_clusters_and_each_once(void **state)
     clear(&given);
 }
 
+static void the_first_part_of_a_name_is_enough(void **state)
+{
+    (void)state;
+    struct given given = make();
+    struct search_pin pins[4];
+    size_t count = 0;
+    struct error error = { 0 };
+    free(given.profile->layers[1].name);
+    given.profile->layers[1].name = strdup("node1.Linear");
+    assert_true(search_give_pin(given.profile, "node1", 5, 1, pins, &count, &error));
+    assert_int_equal(pins[count - 1].layer, 1);
+    assert_false(search_give_pin(given.profile, "node", 4, 1, pins, &count, &error));
+    assert_error(error, "the profile has no layer named \"node\"");
+    error = (struct error){ 0 };
+    free(given.profile->layers[2].name);
+    given.profile->layers[2].name = strdup("node1.Conv");
+    assert_false(search_give_pin(given.profile, "node1", 5, 1, pins, &count, &error));
+    assert_error(error, "2 layers of the profile begin with \"node1\"; name one whole");
+    clear(&given);
+}
+
 static void a_layer_is_pinned_by_its_name(void **state)
 {
     (void)state;
@@ -60,6 +84,7 @@ static void a_layer_is_pinned_by_its_name(void **state)
     error = (struct error){ 0 };
     assert_false(search_give_pin(given.profile, "l", 1, 0, pins, &count, &error));
     assert_error(error, "the profile has no layer named \"l\"");
+    error = (struct error){ 0 };
     clear(&given);
 }
 
@@ -68,6 +93,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(devices_are_the_clusters_and_each_once),
         cmocka_unit_test(a_layer_is_pinned_by_its_name),
+        cmocka_unit_test(the_first_part_of_a_name_is_enough),
     };
     return cmocka_run_group_tests_name("search_given", tests, NULL, NULL);
 }
