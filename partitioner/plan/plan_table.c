@@ -164,7 +164,7 @@ static void format_memory_and_share(const struct plan *plan, size_t s, char line
 static void print_memory(const struct plan *plan, bool shares_ranks, struct text *text)
 {
     text_add(text, "\n  stage     weights   gradients   optimizer    versions        kept   transient     buffers"
-                   "        peak\n");
+                   " peak (slab)\n");
     for (size_t s = 0, end; s < plan->stage_count; s = end) {
         end = run_end(plan, s, format_memory_and_share);
         char stages[STAGES_SIZE], line[LINE_SIZE];
@@ -180,7 +180,7 @@ static void print_memory(const struct plan *plan, bool shares_ranks, struct text
 // Where ranks hold several stages, of whose workspaces only the largest counts.
 static void print_ranks(const struct balance *balance, struct text *text)
 {
-    text_add(text, "\n  rank   stages                      peak\n");
+    text_add(text, "\n  rank   stages               peak (slab)\n");
     for (uint32_t rank = 0; rank < balance->ranks; rank++) {
         const struct placement *placement = balance->placement;
         struct text stages = { 0 };

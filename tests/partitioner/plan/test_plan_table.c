@@ -40,7 +40,7 @@ static void stages_that_are_alike_are_one_line(void **state)
         "  stage  layers                                       device           F           B   recompute\n"
         "    0-6  l0 .. l13 (2 each)                              0-6     30.0 us     60.0 us           -\n"
         "\n"
-        "  stage     weights   gradients   optimizer    versions        kept   transient     buffers        peak\n"
+        "  stage     weights   gradients   optimizer    versions        kept   transient     buffers peak (slab)\n"
         "      0    2.00 KiB    2.00 KiB           -           -    4.00 KiB       256 B       768 B    9.00 KiB of 16.0 KiB (56 %)\n"
         "    1-5    2.00 KiB    2.00 KiB           -           -    4.25 KiB       256 B    1.25 KiB    9.75 KiB of 16.0 KiB (61 %)\n"
         "      6    2.00 KiB    2.00 KiB           -           -    4.25 KiB       512 B       512 B    9.25 KiB of 16.0 KiB (58 %)\n"
@@ -76,7 +76,7 @@ static void ranks_of_several_stages_are_weighed_whole(void **state)
     balance_clear(&balance);
     struct text text = { 0 };
     plan_print(plan, &text);
-    assert_non_null(strstr(text.data, "\n  rank   stages                      peak\n"
+    assert_non_null(strstr(text.data, "\n  rank   stages               peak (slab)\n"
                                       "      0  0, 3    "));
     assert_non_null(strstr(text.data, "The bottleneck is rank 1 (stages 1, 2)"));
     text_clear(&text);
@@ -103,7 +103,7 @@ static void recomputation_and_a_gap_are_said(void **state)
         "  stage  layers                                       device           F           B   recompute\n"
         "      0  l0 .. l2 (3)                                      0     50.0 us      100 us     30.0 us\n"
         "\n"
-        "  stage     weights   gradients   optimizer    versions        kept   transient     buffers        peak\n"
+        "  stage     weights   gradients   optimizer    versions        kept   transient     buffers peak (slab)\n"
         "      0    3.00 KiB    3.00 KiB           -           -    40.0 KiB    13.0 KiB           -    59.0 KiB of "
         "64.0 KiB (92 %)\n"
         "\n"
