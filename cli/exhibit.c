@@ -22,6 +22,7 @@ bool exhibit_simulate(const struct subject_options *options, enum exhibit_detail
         return false;
     if (!simulation_fits_document(&exhibit->run.simulation, error))
         return error_at(error, "%s", exhibit->file);
+    exhibit->run.timeline.unit_ns = subject->unit_ns;
     simulation_title(subject->schedule, exhibit->name, sizeof exhibit->name);
     return true;
 }
@@ -60,6 +61,7 @@ static bool find_difference(const struct exhibit *a, const struct exhibit *b, st
 struct columns {
     struct text *text;
     bool first_is_base;
+    uint64_t unit_ns;  // what 1 is, where the costs of both have no units
 };
 
 static void write_share(const struct columns *columns, const char *what, double a, double b)
@@ -71,14 +73,15 @@ static void write_share(const struct columns *columns, const char *what, double 
 static void write_time(const struct columns *columns, const char *what, uint64_t a, uint64_t b)
 {
     const uint64_t base = columns->first_is_base ? a : b, other = columns->first_is_base ? b : a;
+    const uint64_t unit = columns->unit_ns;
     struct text *text = columns->text;
     char first[NUMBER_SIZE], second[NUMBER_SIZE], change[NUMBER_SIZE];
     if (a == b) {
-        text_add(text, "%-18s %13s  %13s  =\n", what, time_format(a, first), time_format(b, second));
+        text_add(text, "%-18s %13s  %13s  =\n", what, costs_format(unit, a, first), costs_format(unit, b, second));
         return;
     }
-    text_add(text, "%-18s %13s  %13s  %s%s", what, time_format(a, first), time_format(b, second),
-             other < base ? "-" : "+", time_format(other < base ? base - other : other - base, change));
+    text_add(text, "%-18s %13s  %13s  %s%s", what, costs_format(unit, a, first), costs_format(unit, b, second),
+             other < base ? "-" : "+", costs_format(unit, other < base ? base - other : other - base, change));
     if (base > 0)
         text_add(text, " (%+.1f %%)", 100 * ((double)other / (double)base - 1));
     text_add(text, "\n");
@@ -105,7 +108,9 @@ static void write_busy(const struct columns *columns, const struct simulation *x
 bool exhibit_compare(const struct exhibit *a, const struct exhibit *b, struct text *text, struct error *error)
 {
     const struct simulation *x = &a->run.simulation, *y = &b->run.simulation;
-    const struct columns columns = { text, b->measured && !a->measured };
+    const uint64_t unit_ns = a->run.timeline.unit_ns;
+    const struct columns columns = { text, b->measured && !a->measured,
+                                     unit_ns == b->run.timeline.unit_ns ? unit_ns : 0 };
     struct difference difference;
     if (!find_difference(a, b, &difference, error))
         return false;
@@ -135,6 +140,12 @@ static void name_run(const struct exhibit *exhibit, const struct exhibit *other,
         snprintf(name, size, "%s", exhibit->name);
 }
 
+static struct page_run page_run_of(const struct exhibit *exhibit, const char *name)
+{
+    return (struct page_run){ .name = name, .timeline = &exhibit->run.timeline, .simulation = &exhibit->run.simulation,
+                              .measured = exhibit->measured, .capacity_bytes = exhibit->subject.capacity_bytes };
+}
+
 bool exhibit_draw_page(const struct exhibit *a, const struct exhibit *b, struct text *text, struct error *error)
 {
     enum { NAME = 400 };
@@ -142,13 +153,14 @@ bool exhibit_draw_page(const struct exhibit *a, const struct exhibit *b, struct 
     struct difference difference;
     name_run(a, b, names[0], NAME);
     snprintf(title, sizeof title, "%s", names[0]);
-    struct page_run runs[2] = { { names[0], &a->run.timeline, &a->run.simulation, a->measured } };
+    struct page_run runs[2] = { page_run_of(a, names[0]) };
     if (b) {
         if (!find_difference(a, b, &difference, error))
             return false;
         name_run(b, a, names[1], NAME);
         snprintf(title, sizeof title, "%s, against %s", names[0], names[1]);
-        runs[1] = (struct page_run){ names[1], &b->run.timeline, &b->run.simulation, b->measured };
+        runs[1] = page_run_of(b, names[1]);
     }
-    return timeline_draw_html(runs, b ? 2 : 1, &difference, title, text) || error_no_memory(error, "a page");
+    return timeline_draw_html(runs, b ? 2 : 1, &difference, a->title ? a->title : title, text)
+        || error_no_memory(error, "a page");
 }

@@ -9,6 +9,7 @@
 struct exhibit {
     const char *file;
     char name[160];               // "1f1b, 8 ranks, 24 micro-batches"
+    const char *title;            // of a page that begins with it; NULL: the names of what is on it
     bool measured;
     struct priced subject;       // what was simulated; empty if it was measured
     struct measured_run run;      // of a simulated one, too, its numbers, and its timeline where asked for

@@ -6,7 +6,7 @@
 
 #include "common/terminal.h"
 
-enum { USUAL_COLUMNS = 110, LEAST_COLUMNS = 20, MOST_COLUMNS = 10000 };
+enum { USUAL_COLUMNS = 110, LEAST_COLUMNS = 20 };
 
 static enum color find_color(const char *name, struct argp_state *state)
 {
@@ -29,10 +29,16 @@ error_t picture_option(int key, char *argument, struct picture_options *options,
         options->ascii = true;
         break;
     case KEY_WIDTH:
-        options->width = option_count(argument, "--width", LEAST_COLUMNS, MOST_COLUMNS, state);
+        options->width = option_count(argument, "--width", LEAST_COLUMNS, SVG_MOST_WIDTH, state);
         break;
     case KEY_MESSAGES:
         options->messages = true;
+        break;
+    case KEY_TITLE:
+        options->title = argument;
+        break;
+    case KEY_FONT:
+        options->font = argument;
         break;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -68,4 +74,10 @@ struct text_chart picture_chart(const struct picture_options *options, const cha
         .colours = options->color == COLOR_ALWAYS
                 || (options->color == COLOR_AUTO && terminal && !is_set("NO_COLOR") && !is_dumb()),
     };
+}
+
+struct svg_chart picture_svg(const struct picture_options *options, const char *title, const uint64_t *peak_bytes)
+{
+    return (struct svg_chart){ .title = options->title ? options->title : title, .messages = options->messages,
+                               .peak_bytes = peak_bytes, .font = options->font, .width = (uint32_t)options->width };
 }

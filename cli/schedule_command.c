@@ -50,7 +50,7 @@ static const struct argp_option options[] = {
     OPTION_CLUSTER,
     { "dialect", KEY_DIALECT, "TORCH", 0, "Which PyTorch is to read the csv: torch2.6 or torch2.9 (the default)", 0 },
     { "lf", KEY_LF, 0, 0, "End the lines of the csv in LF rather than CR LF", 0 },
-    CHART_OPTIONS,
+    CHART_OPTIONS("Columns of the text chart (else the terminal's or 110)"),
     { 0 },
 };
 
@@ -213,7 +213,7 @@ static bool draw_chart(const struct given *given, const struct schedule *schedul
         columns = columns < 1 ? 1 : columns > UNIT_COLUMNS ? UNIT_COLUMNS : columns;
         text_add(text, "\nIf F, I and W%s took 1 each, and B 2 (makespan bubble %.1f %%):\n\n",
                  schedule->splits > 1 ? " of a split" : "", 100 * simulation.bubble.makespan);
-        chart.unit_ns = 1;
+        timeline.unit_ns = 1;
         if (!given->picture.width)
             chart.width = label + columns * simulation.iteration_ns;
         timeline_draw_text(&timeline, &chart, text);

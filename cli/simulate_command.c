@@ -40,8 +40,8 @@ static const struct argp_option options[] = {
     TRACE_OPTIONS,
     { "unit-steps", KEY_UNIT_STEPS, 0, 0,
       "Count steps instead, as PyTorch's simulator does: every action takes one, SENDs and RECVs too; no costs", 0 },
-    CHART_OPTIONS,
-    OPTION_MESSAGES,
+    CHART_OPTIONS("Columns of the text chart (else the terminal's or 110), pixels of the SVG (else 1338)"),
+    SVG_OPTIONS,
     WORLD_OPTIONS,
     OPTION_RESULT,
     { 0 },
@@ -59,6 +59,19 @@ static bool changes_plan(const struct subject_options *subject)
     return subject->shared.schedule || subject->shared.micro_batches || subject_says_size(subject);
 }
 
+static void check_picture(const struct picture_options *picture, enum format format, struct argp_state *state)
+{
+    const bool is_svg = format == FORMAT_SVG;
+    if ((picture->font || picture->messages) && !is_svg)
+        argp_error(state, "--font and --messages are of --format svg");
+    if (picture->title && !is_svg && format != FORMAT_HTML)
+        argp_error(state, "--title is of --format svg and html");
+    if (picture->width && !is_svg && format != FORMAT_TEXT)
+        argp_error(state, "--width is of --format text and svg");
+    if (picture->width && is_svg && picture->width < SVG_LEAST_WIDTH)
+        argp_error(state, "--width: an SVG has %d pixels or more", SVG_LEAST_WIDTH);
+}
+
 // What does not go together. `state` knows how to end the program.
 static void check_options(const struct given *given, struct argp_state *state)
 {
@@ -73,6 +86,7 @@ static void check_options(const struct given *given, struct argp_state *state)
         argp_error(state, "--trace: has its own times: costs, clusters and the like are for what it is held --against");
     if (given->trace.has_iteration && !measured && !given->against)
         argp_error(state, "--iteration: is of a trace");
+    check_picture(&given->picture, given->format, state);
 }
 
 static error_t take(int key, char *argument, struct argp_state *state)
@@ -137,7 +151,6 @@ static void draw_chart(const struct given *given, const struct exhibit *shown, s
     struct text_chart chart = picture_chart(&given->picture, given->subject.shared.output);
     chart.sides = true;
     chart.peak_bytes = shown->peak_bytes;
-    chart.unit_ns = shown->subject.unit_ns;
     timeline_draw_text(&shown->run.timeline, &chart, text);
 }
 
@@ -181,7 +194,7 @@ static bool write_result(const struct given *given, const struct result *result,
                          struct error *error)
 {
     const struct exhibit *shown = &result->shown;
-    const struct svg_chart chart = { shown->name, given->picture.messages, shown->peak_bytes };
+    const struct svg_chart chart = picture_svg(&given->picture, shown->name, shown->peak_bytes);
     const struct simulation_extras extras = worlds_extras(&result->worlds);
     const struct schedule measured = { .name = "measured", .ranks = shown->run.simulation.ranks,
                                        .stages = shown->run.trace.stages, .micro_batches = shown->run.trace.micro_batches };
@@ -203,7 +216,7 @@ static bool write_result(const struct given *given, const struct result *result,
     return true;
 }
 
-// What is no text has no place to say what 1 is. Numbers of unlike work cannot be compared, though they are.
+// Numbers alone have no place to say what 1 is. Numbers of unlike work cannot be compared, though they are.
 static void warn(const struct given *given, const struct result *result)
 {
     const struct priced *subject = &result->shown.subject;
@@ -211,7 +224,7 @@ static void warn(const struct given *given, const struct result *result)
     if (given->against && !timeline_is_same_work(&result->shown.run.timeline, &result->other.run.timeline, &why) && !why.failed)
         command_say("%s", why.data);
     text_clear(&why);
-    if (subject->unit_ns > 1 && given->format != FORMAT_TEXT)
+    if (subject->unit_ns > 1 && (given->format == FORMAT_JSON || given->format == FORMAT_TRACE))
         command_say("1 is %llu ns, so that all costs are whole", (unsigned long long)subject->unit_ns);
 }
 
@@ -278,6 +291,7 @@ static bool simulate(const struct given *given, struct text *text, struct error 
     }
     if (good) {
         warn(given, &result);
+        result.shown.title = given->picture.title;
         good = write_result(given, &result, text, error);
     }
     exhibit_clear(&result.shown);

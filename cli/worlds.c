@@ -101,6 +101,8 @@ bool worlds_run(const struct world_options *options, struct priced *subject, str
         if (timeline)
             timeline_clear(timeline);
         good = lane_world_result(lanes, &worlds->lanes, timeline, error);
+        if (timeline)
+            timeline->unit_ns = subject->unit_ns;
     }
     good = good && (!worlds->has_noise || measure_noise(options, lanes, &worlds->noise, error));
     lane_world_free(lanes);

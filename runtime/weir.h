@@ -523,6 +523,9 @@ struct weir_drawing {
     bool ascii;      // a chart without box characters
     bool colours;    // a chart with a terminal's escapes
     bool messages;   // an SVG with an arrow for each
+    const char *title;  // of an SVG or a page; usual: the schedule, its ranks and micro-batches
+    const char *font;   // of an SVG: a family, or several with commas between; usual: a sans-serif one
+    uint32_t width;     // of an SVG, in pixels, from 320; usual: 1338, and 1414 with peaks
 };
 
 // `drawing` may be NULL: a chart.

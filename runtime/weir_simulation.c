@@ -88,10 +88,11 @@ char *weir_simulation_text(const struct weir_simulation *simulation, struct weir
 
 // --- pictures --------------------------------------------------------------------------
 
-static bool draw_page(const char *title, const struct timeline *timeline, const struct simulation *simulation,
+static bool draw_page(const char *title, const struct weir_simulation *of, const struct timeline *timeline,
                       struct text *text, struct error *error)
 {
-    const struct page_run run = { .name = title, .timeline = timeline, .simulation = simulation };
+    const struct page_run run = { .name = title, .timeline = timeline, .simulation = &of->simulation,
+                                  .capacity_bytes = of->priced.capacity_bytes };
     return timeline_draw_html(&run, 1, NULL, title, text) || error_no_memory(error, "a page");
 }
 
@@ -103,10 +104,17 @@ static bool draw(const struct weir_simulation *of, const struct weir_drawing *dr
     if (!simulation_peaks(&of->simulation, &peaks, error))
         return false;
     simulation_title(of->priced.schedule, title, sizeof title);
+    if (drawing->width && (drawing->width < SVG_LEAST_WIDTH || drawing->width > SVG_MOST_WIDTH)) {
+        free(peaks);
+        return error_set(error, "drawing.width: %u is not between %d and %d", drawing->width, SVG_LEAST_WIDTH,
+                         SVG_MOST_WIDTH);
+    }
     const struct text_chart chart = { .width = drawing->columns ? drawing->columns : USUAL_COLUMNS,
                                       .ascii = drawing->ascii, .colours = drawing->colours, .sides = true,
-                                      .peak_bytes = peaks, .unit_ns = of->priced.unit_ns };
-    const struct svg_chart svg = { title, drawing->messages, peaks };
+                                      .peak_bytes = peaks };
+    const char *own_title = drawing->title ? drawing->title : title;
+    const struct svg_chart svg = { .title = own_title, .messages = drawing->messages, .peak_bytes = peaks,
+                                   .font = drawing->font, .width = drawing->width };
     bool good = true;
     switch (drawing->picture) {
     case WEIR_CHART:
@@ -116,7 +124,7 @@ static bool draw(const struct weir_simulation *of, const struct weir_drawing *dr
         timeline_draw_svg(timeline, &svg, text);
         break;
     case WEIR_PAGE:
-        good = draw_page(title, timeline, &of->simulation, text, error);
+        good = draw_page(own_title, of, timeline, text, error);
         break;
     case WEIR_TRACE:
         timeline_write_trace(timeline, text);
@@ -138,7 +146,8 @@ char *weir_simulation_draw(const struct weir_simulation *simulation, const struc
     struct error reason = { 0 };
     struct text text = { 0 };
     struct simulation again = { 0 };
-    struct timeline timeline = { .wants_levels = drawing->picture == WEIR_PAGE || drawing->picture == WEIR_TRACE };
+    struct timeline timeline = { .wants_levels = drawing->picture == WEIR_PAGE || drawing->picture == WEIR_TRACE,
+                                 .unit_ns = simulation->priced.unit_ns };
     const bool good = schedule_simulate(simulation->priced.schedule, NULL, simulation->priced.network, &again,
                                         &timeline, &reason)
                    && draw(simulation, drawing, &timeline, &text, &reason);

@@ -37,6 +37,7 @@ struct timeline {
     bool wants_levels;     // set it to have bytes counted: they are many
     struct level *levels;  // a rank's in order of time; none where nobody counted
     size_t level_count, level_capacity;
+    uint64_t unit_ns;        // what 1 is, where costs have no units; 0: drawings write times
 };
 
 bool timeline_add(struct timeline *timeline, struct span span);  // false without memory
@@ -52,15 +53,17 @@ struct text_chart {
     bool colours;                // with a terminal's escapes
     bool sides;                  // how idle each rank is, and its peak, beside its row
     const uint64_t *peak_bytes;  // per rank, or NULL
-    uint64_t unit_ns;            // what 1 is on the ruler, where costs have no units; otherwise 0
 };
 void timeline_draw_text(const struct timeline *timeline, const struct text_chart *chart, struct text *text);
 
 // A self-contained SVG.
+enum { SVG_USUAL_WIDTH = 1338, SVG_LEAST_WIDTH = 320, SVG_MOST_WIDTH = 20000 };
 struct svg_chart {
-    const char *title;           // shown on top
+    const char *title;           // shown on top, and where its viewer shows what it is
     bool messages;               // a thin arrow each
-    const uint64_t *peak_bytes;  // per rank, or NULL
+    const uint64_t *peak_bytes;  // live ones, per rank, or NULL
+    const char *font;            // a family, or several with commas between; NULL: a sans-serif one
+    uint32_t width;              // pixels; 0: SVG_USUAL_WIDTH, and more where peaks are shown
 };
 void timeline_draw_svg(const struct timeline *timeline, const struct svg_chart *chart, struct text *text);
 

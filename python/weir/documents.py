@@ -311,13 +311,19 @@ class Simulation(_Shown, _Written):
         """Who does what when, in characters."""
         return self._draw(library.CHART, columns=whole(columns, 'columns', 20, 10000), ascii=ascii, colours=colours)
 
-    def svg(self, *, messages: bool = False) -> str:
-        """The same as an SVG, by `messages` with an arrow for each."""
-        return self._draw(library.SVG, messages=messages)
+    def svg(self, *, messages: bool = False, width: Optional[int] = None, font: Optional[str] = None,
+            title: Optional[str] = None) -> str:
+        """The same as an SVG, by `messages` with an arrow for each.
 
-    def html(self) -> str:
+        `width` in pixels, 1338 if not given, and `font`, such as "Times New Roman", for where it is to stand. `title`
+        stands on top: the schedule, its ranks and micro-batches if not given.
+        """
+        return self._draw(library.SVG, messages=messages, width=whole(width, 'width', 320, 20000), font=encode(font),
+                          title=encode(title))
+
+    def html(self, *, title: Optional[str] = None) -> str:
         """A page to zoom in, which needs a browser and nothing else."""
-        return self._draw(library.PAGE)
+        return self._draw(library.PAGE, title=encode(title))
 
     def trace(self) -> str:
         """Chrome trace events, for Perfetto."""

@@ -143,7 +143,7 @@ CHART, SVG, PAGE, TRACE = range(4)
 
 class Drawing(Structure):
     _fields_ = [('picture', c_int), ('columns', c_size_t), ('ascii', c_bool), ('colours', c_bool),
-                ('messages', c_bool)]
+                ('messages', c_bool), ('title', c_char_p), ('font', c_char_p), ('width', c_uint32)]
 
 
 class Traces(Structure):

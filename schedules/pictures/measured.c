@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "common/number.h"
+#include "schedules/costs.h"
 #include "schedules/pictures/causes.h"
 #include "schedules/pictures/lanes.h"
 #include "schedules/pictures/span_index.h"
@@ -214,8 +215,8 @@ static void add_span(const struct timeline *timeline, ptrdiff_t number, struct t
     }
     const struct span *span = &timeline->spans[number];
     text_add(text, "%s at %s for %s", action_format(span->action, name),
-             time_format(span->start_ns - drawing_extent(timeline).first_ns, start),
-             time_format(span->end_ns - span->start_ns, length));
+             costs_format(timeline->unit_ns, span->start_ns - drawing_extent(timeline).first_ns, start),
+             costs_format(timeline->unit_ns, span->end_ns - span->start_ns, length));
 }
 
 void difference_write(const struct difference *difference, const struct timeline *a, const struct timeline *b,
@@ -226,7 +227,7 @@ void difference_write(const struct difference *difference, const struct timeline
         text_add(text, "none: every action at the same time");
     } else if (difference->what == DIFFERENCE_NONE) {
         text_add(text, "none: the same order, and no action more than %s apart",
-                 time_format(difference->tolerance_ns, tolerance));
+                 costs_format(a->unit_ns == b->unit_ns ? a->unit_ns : 0, difference->tolerance_ns, tolerance));
     } else if (difference->what == DIFFERENCE_RANKS) {
         text_add(text, "%u ranks against %u", a->ranks, b->ranks);
     } else {

@@ -18,6 +18,8 @@
 //                for (0: none), 1 + the message that brought it (0: none), whether critical
 //     messages   4 numbers each: from, to, start, length
 //     levels     per rank, 2 numbers each: time (since the one before), bytes; [] where nobody counted
+//     limits     per rank, what its device has; [] where nobody said
+//     unit       what 1 is in ns, where costs have no units; otherwise 0
 struct sheet {
     const struct timeline *timeline;
     struct lanes lanes;
@@ -155,7 +157,11 @@ static void add_run(const struct page_run *run, const struct sheet *sheet, struc
 {
     text_add(text, "{\"name\":");
     add_string(text, run->name);
-    text_add(text, ",\"ranks\":%u,\"chunks\":%u", run->timeline->ranks, sheet->lanes.chunks);
+    text_add(text, ",\"ranks\":%u,\"chunks\":%u,\"unit\":%llu,\"limits\":[", run->timeline->ranks, sheet->lanes.chunks,
+             (unsigned long long)run->timeline->unit_ns);
+    for (uint32_t rank = 0; rank < run->timeline->ranks && run->capacity_bytes; rank++)
+        add_number(text, rank == 0, run->capacity_bytes[rank]);
+    text_add(text, "]");
     add_results(run->simulation, text);
     add_boxes(sheet, text);
     add_messages(sheet, text);

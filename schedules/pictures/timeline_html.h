@@ -11,6 +11,7 @@ struct page_run {
     const struct timeline *timeline;
     const struct simulation *simulation;  // its results
     bool measured;
+    const uint64_t *capacity_bytes;  // of each rank's device: a line in the chart of bytes; NULL: nobody has said
 };
 
 // `count` is 1 or 2; of two, `difference` says where they first differ, and numbers are subtracted: what was predicted

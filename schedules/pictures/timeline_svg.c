@@ -1,9 +1,12 @@
 // A self-contained SVG: a lane per rank, a box per action, idle time hatched, a
-// thin arrow per message, the time axis below, the legend above. What is done at
-// the same time shares the lane's height.
+// thin arrow per message, the time axis below, the legend above, in as many rows as
+// the width wants. What is done at the same time shares the lane's height.
+#include <ctype.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "common/number.h"
+#include "schedules/costs.h"
 #include "schedules/pictures/lanes.h"
 #include "schedules/pictures/palette.h"
 
@@ -12,28 +15,31 @@ enum {
     LEFT = 74,
     RIGHT = 24,
     PEAKS = 76,            // more to the right, where peaks are shown
-    TOP = 74,
-    PLOT = 1240,
+    TOP = 74,              // with one row of legend
+    LEGEND = 42, ROW = 20, // where that begins, and how high a row is
     LANE = 30,
     GAP = 8,
     AXIS = 40,
     LETTER = 7,            // about the width of one
     SIZE = 11,             // of a label
     LEAST = 1,             // of one that has no room
+    HEADING = 16,          // of the title
+    MARK = 100,            // between two marks of the axis, at least
     MOST_ARROWS = 20000,   // of messages; more would be a grey cloud
 };
 
 struct page {
     const struct svg_chart *chart;
     struct lanes lanes;
-    double height;
+    unsigned width, plot;  // of all, and of the lanes
+    double top, height;
 };
 
 static double x_of(const struct page *page, uint64_t time_ns)
 {
     const struct extent extent = page->lanes.extent;
     const double length = (double)(extent.last_ns - extent.first_ns);
-    return length > 0 ? LEFT + PLOT * (double)(time_ns - extent.first_ns) / length : LEFT;
+    return length > 0 ? LEFT + page->plot * (double)(time_ns - extent.first_ns) / length : LEFT;
 }
 
 static double smaller(double a, double b)
@@ -41,9 +47,15 @@ static double smaller(double a, double b)
     return a < b ? a : b;
 }
 
-static double y_of(uint32_t rank)
+static double y_of(const struct page *page, uint32_t rank)
 {
-    return TOP + (double)rank * (LANE + GAP);
+    return page->top + (double)rank * (LANE + GAP);
+}
+
+// A time as the page writes them: without its unit where costs had none.
+static const char *time_of(const struct page *page, uint64_t ns, char buffer[NUMBER_SIZE])
+{
+    return costs_format(page->lanes.timeline->unit_ns, ns, buffer);
 }
 
 // --- frame ------------------------------------------------------------------------
@@ -78,79 +90,128 @@ static void draw_style(const struct page *page, struct text *text)
                    "d=\"M0,0L6,3L0,6z\" fill=\"#444\"/></marker></defs>\n");
 }
 
-static void draw_head(const struct page *page, struct text *text)
+// What no list of fonts has in it becomes a space.
+static void add_font(const char *font, struct text *text)
 {
-    const unsigned width = LEFT + PLOT + RIGHT + (page->chart->peak_bytes ? PEAKS : 0);
+    for (const char *at = font; *at; at++) {
+        const unsigned char byte = (unsigned char)*at;
+        text_add_bytes(text, isalnum(byte) || byte >= 0x80 || strchr(",-'._", *at) ? at : " ", 1);
+    }
+}
+
+// What stands on top: in one line, and smaller where that is too long.
+static void write_heading(const struct page *page, struct text *heading)
+{
     char time[NUMBER_SIZE];
-    text_add(text, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %u %.0f\" width=\"%u\" height=\"%.0f\" "
-                   "font-family=\"DejaVu Sans, Helvetica, Arial, sans-serif\" font-size=\"11\">\n", width, page->height,
-             width, page->height);
-    draw_style(page, text);
-    text_add(text, "<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n<text x=\"%d\" y=\"26\" font-size=\"16\" "
-                   "fill=\"#111\">", LEFT);
-    drawing_escape(page->chart->title, text);
-    text_add(text, "; %s, makespan bubble %.1f %%</text>\n",
-             time_format(page->lanes.extent.last_ns - page->lanes.extent.first_ns, time),
+    text_add(heading, "%s; %s, makespan bubble %.1f %%", page->chart->title,
+             time_of(page, page->lanes.extent.last_ns - page->lanes.extent.first_ns, time),
              100 * lanes_bubble(&page->lanes));
 }
 
-static unsigned draw_legend_item(unsigned x, const char *swatch, const char *label, struct text *text)
+static void draw_head(const struct page *page, struct text *text)
 {
-    text_add(text, "<rect %s x=\"%u\" y=\"42\" width=\"14\" height=\"14\"/><text class=\"label\" x=\"%u\" y=\"53\">%s"
-                   "</text>\n", swatch, x, x + 20, label);
-    return x + 38 + LETTER * (unsigned)strlen(label);
+    struct text heading = { 0 };
+    write_heading(page, &heading);
+    text->failed |= heading.failed;
+    const char *words = heading.failed ? "" : heading.data;
+    const double letters = (double)strlen(words) * LETTER / SIZE + 1;
+    text_add(text, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %u %.0f\" width=\"%u\" height=\"%.0f\" "
+                   "role=\"img\" font-family=\"", page->width, page->height, page->width, page->height);
+    add_font(page->chart->font ? page->chart->font : "DejaVu Sans, Helvetica, Arial, sans-serif", text);
+    text_add(text, "\" font-size=\"11\">\n<title>");
+    drawing_escape(words, text);
+    text_add(text, "</title>\n");
+    draw_style(page, text);
+    text_add(text, "<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n<text x=\"%d\" y=\"26\" font-size=\"%.4g\" "
+                   "fill=\"#111\">", LEFT, smaller(HEADING, (page->width - LEFT) / letters));
+    drawing_escape(words, text);
+    text_add(text, "</text>\n");
+    text_clear(&heading);
 }
 
-static void draw_legend(const struct page *page, struct text *text)
+// --- legend -----------------------------------------------------------------------
+
+// Where its next item goes. Without a text it is only measured.
+struct legend {
+    const struct page *page;
+    unsigned x, row;
+    struct text *text;
+};
+
+static void place_item(struct legend *legend, size_t letters)
 {
+    const unsigned length = 38 + LETTER * (unsigned)letters;
+    if (legend->x > LEFT && legend->x + length > legend->page->width) {
+        legend->x = LEFT;
+        legend->row++;
+    }
+}
+
+static void draw_legend_item(struct legend *legend, const char *swatch, const char *label)
+{
+    place_item(legend, strlen(label));
+    const unsigned x = legend->x, y = LEGEND + ROW * legend->row;
+    if (legend->text)
+        text_add(legend->text, "<rect %s x=\"%u\" y=\"%u\" width=\"14\" height=\"14\"/><text class=\"label\" x=\"%u\" "
+                               "y=\"%u\">%s</text>\n", swatch, x, y, x + 20, y + 11, label);
+    legend->x = x + 38 + LETTER * (unsigned)strlen(label);
+}
+
+// Returns how many rows it has.
+static unsigned draw_legend(const struct page *page, struct text *text)
+{
+    static const char lighter[] = "lighter: later stages of a rank";
     const unsigned kinds = drawing_kinds(page->lanes.timeline);
-    unsigned x = LEFT;
+    struct legend legend = { .page = page, .x = LEFT, .text = text };
     for (unsigned kind = 0; kind < ACTION_KINDS; kind++) {
-        char letter[ACTION_SIZE];
+        char letter[ACTION_SIZE], swatch[ACTION_SIZE + 32], label[ACTION_SIZE + 64];
         if (!(kinds >> kind & 1))
             continue;
-        struct text swatch = { 0 }, label = { 0 };
         drawing_letter(kind, letter);
-        text_add(&swatch, "class=\"box %s0\"", letter);
-        text_add(&label, "%s: %s", letter, drawing_kind(kind));
-        if (swatch.failed || label.failed)
-            text->failed = true;
-        else
-            x = draw_legend_item(x, swatch.data, label.data, text);
-        text_clear(&swatch);
-        text_clear(&label);
+        snprintf(swatch, sizeof swatch, "class=\"box %s0\"", letter);
+        snprintf(label, sizeof label, "%s: %s", letter, drawing_kind(kind));
+        draw_legend_item(&legend, swatch, label);
     }
-    x = draw_legend_item(x, "fill=\"url(#idle)\" stroke=\"#d3d7db\" stroke-width=\".6\"", "idle", text);
-    if (page->lanes.chunks > 1)
-        text_add(text, "<text class=\"label\" x=\"%u\" y=\"53\">lighter: later stages of a rank</text>\n", x);
+    draw_legend_item(&legend, "fill=\"url(#idle)\" stroke=\"#d3d7db\" stroke-width=\".6\"", "idle");
+    if (page->lanes.chunks > 1) {
+        place_item(&legend, strlen(lighter));
+        if (text)
+            text_add(text, "<text class=\"label\" x=\"%u\" y=\"%u\">%s</text>\n", legend.x,
+                     LEGEND + ROW * legend.row + 11, lighter);
+    }
+    return legend.row + 1;
 }
+
+// --- axis and lanes ---------------------------------------------------------------
 
 static void draw_axis(const struct page *page, struct text *text)
 {
     const uint64_t length = page->lanes.extent.last_ns - page->lanes.extent.first_ns;
-    const uint64_t mark = drawing_mark_ns(page->lanes.extent, 12, 0);
+    const uint64_t unit_ns = page->lanes.timeline->unit_ns;
+    const uint64_t mark = drawing_mark_ns(page->lanes.extent, page->plot / MARK, unit_ns);
     const double bottom = page->height - AXIS;
     for (uint64_t time = 0; time <= length; time += mark) {
         char label[40];
         const double x = x_of(page, page->lanes.extent.first_ns + time);
-        text_add(text, "<line class=\"grid\" x1=\"%.2f\" y1=\"%d\" x2=\"%.2f\" y2=\"%.0f\"/><text class=\"mark\" "
-                       "text-anchor=\"middle\" x=\"%.2f\" y=\"%.0f\">%s</text>\n", x, TOP - 6, x, bottom + 4, x,
-                 bottom + 20, drawing_mark(time, mark, 0, label, sizeof label));
+        text_add(text, "<line class=\"grid\" x1=\"%.2f\" y1=\"%.0f\" x2=\"%.2f\" y2=\"%.0f\"/><text class=\"mark\" "
+                       "text-anchor=\"middle\" x=\"%.2f\" y=\"%.0f\">%s</text>\n", x, page->top - 6, x, bottom + 4, x,
+                 bottom + 20, drawing_mark(time, mark, unit_ns, label, sizeof label));
     }
 }
 
 static void draw_lanes(const struct page *page, struct text *text)
 {
     if (page->chart->peak_bytes)
-        text_add(text, "<text class=\"label\" x=\"%d\" y=\"%d\">peak</text>\n", LEFT + PLOT + 10, TOP - 8);
+        text_add(text, "<text class=\"label\" x=\"%u\" y=\"%.0f\">live peak</text>\n", LEFT + page->plot + 10,
+                 page->top - 8);
     for (uint32_t rank = 0; rank < page->lanes.timeline->ranks; rank++) {
         char peak[NUMBER_SIZE];
-        text_add(text, "<rect fill=\"url(#idle)\" x=\"%d\" y=\"%.0f\" width=\"%d\" height=\"%d\"/><text "
-                       "class=\"label\" text-anchor=\"end\" x=\"%d\" y=\"%.0f\">rank %u</text>\n", LEFT, y_of(rank), PLOT, LANE,
-                 LEFT - 10, y_of(rank) + LANE / 2 + 4, rank);
+        text_add(text, "<rect fill=\"url(#idle)\" x=\"%d\" y=\"%.0f\" width=\"%u\" height=\"%d\"/><text "
+                       "class=\"label\" text-anchor=\"end\" x=\"%d\" y=\"%.0f\">rank %u</text>\n", LEFT,
+                 y_of(page, rank), page->plot, LANE, LEFT - 10, y_of(page, rank) + LANE / 2 + 4, rank);
         if (page->chart->peak_bytes)
-            text_add(text, "<text class=\"label\" x=\"%d\" y=\"%.0f\">%s</text>\n", LEFT + PLOT + 10,
-                     y_of(rank) + LANE / 2 + 4, bytes_format(page->chart->peak_bytes[rank], peak));
+            text_add(text, "<text class=\"label\" x=\"%u\" y=\"%.0f\">%s</text>\n", LEFT + page->plot + 10,
+                     y_of(page, rank) + LANE / 2 + 4, bytes_format(page->chart->peak_bytes[rank], peak));
     }
 }
 
@@ -161,7 +222,7 @@ static void draw_lanes(const struct page *page, struct text *text)
 static void draw_label(const struct page *page, const struct lane_box *box, const char *label, struct text *text)
 {
     const double x = x_of(page, box->span->start_ns), width = x_of(page, box->span->end_ns) - x;
-    const double height = (double)LANE / box->rows, y = y_of(box->span->rank) + height * box->row;
+    const double height = (double)LANE / box->rows, y = y_of(page, box->span->rank) + height * box->row;
     const double letters = (double)strlen(label) * LETTER / SIZE;  // how long it is for how high
     const double along = smaller((width - 2) / letters, height - 2), up = smaller((height - 2) / letters, width - 1);
     const bool turned = along < SIZE && up > along;
@@ -183,8 +244,8 @@ static void draw_title(const struct page *page, const struct span *span, struct 
     char whole[ACTION_SIZE], start[NUMBER_SIZE], end[NUMBER_SIZE], length[NUMBER_SIZE];
     const uint64_t first_ns = page->lanes.extent.first_ns;
     text_add(text, "<title>%s: %s, from %s to %s</title>", action_format(span->action, whole),
-             time_format(span->end_ns - span->start_ns, length), time_format(span->start_ns - first_ns, start),
-             time_format(span->end_ns - first_ns, end));
+             time_of(page, span->end_ns - span->start_ns, length), time_of(page, span->start_ns - first_ns, start),
+             time_of(page, span->end_ns - first_ns, end));
 }
 
 static void draw_box(const struct page *page, const struct lane_box *box, struct text *text)
@@ -192,7 +253,7 @@ static void draw_box(const struct page *page, const struct lane_box *box, struct
     char label[ACTION_SIZE];
     const struct span *span = box->span;
     const double x = x_of(page, span->start_ns), width = x_of(page, span->end_ns) - x;
-    const double height = (double)LANE / box->rows, y = y_of(span->rank) + height * box->row;
+    const double height = (double)LANE / box->rows, y = y_of(page, span->rank) + height * box->row;
     const unsigned shade = lanes_shade(&page->lanes, box);
     text_add(text, "<g>");
     draw_title(page, span, text);
@@ -214,18 +275,22 @@ static void draw_messages(const struct page *page, struct text *text)
         const struct message *message = &timeline->messages[i];
         const bool down = message->to > message->from;
         text_add(text, "<line class=\"message\" marker-end=\"url(#tip)\" x1=\"%.2f\" y1=\"%.0f\" x2=\"%.2f\" "
-                       "y2=\"%.0f\"/>\n", x_of(page, message->start_ns), y_of(message->from) + (down ? LANE : 0),
-                 x_of(page, message->end_ns), y_of(message->to) + (down ? 0 : LANE));
+                       "y2=\"%.0f\"/>\n", x_of(page, message->start_ns), y_of(page, message->from) + (down ? LANE : 0),
+                 x_of(page, message->end_ns), y_of(page, message->to) + (down ? 0 : LANE));
     }
 }
 
 void timeline_draw_svg(const struct timeline *timeline, const struct svg_chart *chart, struct text *text)
 {
-    struct page page = { .chart = chart, .height = y_of(timeline->ranks) + AXIS };
+    const unsigned sides = LEFT + RIGHT + (chart->peak_bytes ? PEAKS : 0);
+    const unsigned width = chart->width ? chart->width : SVG_USUAL_WIDTH + (chart->peak_bytes ? PEAKS : 0);
+    struct page page = { .chart = chart, .width = width, .plot = width - sides };
     if (!lanes_create(&page.lanes, timeline)) {
         text->failed = true;
         return;
     }
+    page.top = TOP + ROW * (draw_legend(&page, NULL) - 1);
+    page.height = y_of(&page, timeline->ranks) + AXIS;
     draw_head(&page, text);
     draw_legend(&page, text);
     draw_lanes(&page, text);

@@ -2,7 +2,7 @@
 //
 //     rank 0  F0F1········B0───B1───   33 % idle  4.00 MiB
 //     rank 1  ··F0B0───F1B1───······   33 % idle  2.00 MiB
-//             ╵0 us     ╵5 us     ╵10 us
+//             ╵0 us     ╵5 us     ╵10 us             live peak
 //
 // What two do at the same time has a half of the run each: F7─+B3─. What goes to the host and back has a row of its
 // own under that of its rank.
@@ -249,7 +249,7 @@ static void draw_rank(struct canvas *canvas, uint32_t rank, struct text *text)
 static void draw_ruler(const struct canvas *canvas, struct text *text)
 {
     const struct extent extent = canvas->lanes.extent;
-    const uint64_t unit = canvas->chart->unit_ns;
+    const uint64_t unit = canvas->lanes.timeline->unit_ns;
     const uint64_t mark = drawing_mark_ns(extent, canvas->columns / COLUMNS_PER_MARK, unit);
     size_t at = 0;
     text_add(text, "%*s", canvas->label_width + 6, "");
@@ -262,6 +262,10 @@ static void draw_ruler(const struct canvas *canvas, struct text *text)
         text_add_repeated(text, " ", column - at);
         text_add(text, "%s%s", canvas->chart->ascii ? "|" : "╵", label);
         at = column + 1 + strlen(label);
+    }
+    if (canvas->chart->sides && canvas->chart->peak_bytes && at <= canvas->columns) {
+        text_add_repeated(text, " ", canvas->columns - at);
+        text_add(text, "%*s", IDLE_COLUMNS + PEAK_COLUMNS, "live peak");
     }
     text_add(text, "\n");
 }

@@ -60,3 +60,15 @@ try partition order.csv --cluster '2 devices, 1GiB, 12GB/s 5us' --schedule 1f1b 
 try explain order.csv --profile order.csv
 try simulate 1f1b.json --cost $cost --cluster order.csv
 try estimate order.csv --device h100-sxm
+
+echo "# pictures for a paper, in its font and as wide as its columns; costs without units have none there either"
+picture() { weir simulate zb-v -p 4 -m 8 --cost 1,1,1,0 --format svg "$@"; }
+picture | head -n 2
+picture --width 500 --font 'Times New Roman' --title 'Ours & theirs' | head -n 2
+picture | grep -c ' ns'
+weir simulate zb-v -p 4 -m 8 --cost 1,1,1,0 --format html --title 'Ours & theirs' | grep '<title>'
+weir simulate zb-v -p 4 -m 8 --cost 1,1,1,0 --against 1f1b --width 70 | sed -n '/^against/,/^first/p'
+try simulate zb-v -p 4 -m 8 --cost 1,1,1,0 --format svg --width 200
+try simulate zb-v -p 4 -m 8 --cost 1,1,1,0 --font Times
+try simulate zb-v -p 4 -m 8 --cost 1,1,1,0 --title Ours
+try simulate zb-v -p 4 -m 8 --cost 1,1,1,0 --format html --width 500

@@ -38,6 +38,45 @@ weir simulate groups.json --cost 10us,10us,10us,0us --overlapped 24us --format h
 opened "light&hover=0,1,95000"
 has 'together with <em>1B0</em>'
 cp two.html page.html
+# Costs without units are written without, wherever a time stands.
+weir simulate zb.json --cost 10,12,8,2 --format html -o page.html
+opened "light&critical&hover=0,2,85"
+has '<b>2I1</b> backward for the input, 12'
+has '<th>iteration</th>'
+has '<td>306</td>'
+for unit in ns us ms; do
+    if grep -oE "[0-9] $unit[,<]" opened.html; then echo "a time in $unit of costs without units"; exit 1; fi
+done
+# What a plan's devices have is a line in the chart of bytes; far above the curves it is said.
+cat > small.txt <<'END'
+node1 -- Input -- forward_compute_time=0.000, backward_compute_time=0.000, activation_size=4096.0, parameter_size=0.000
+node2 -- Linear(a) -- forward_compute_time=1.000, backward_compute_time=2.000, activation_size=65536.0, parameter_size=1048576.000
+node3 -- Linear(b) -- forward_compute_time=1.000, backward_compute_time=2.000, activation_size=65536.0, parameter_size=1048576.000
+	node1 -- node2
+	node2 -- node3
+END
+weir import pipedream small.txt -o profile.json
+limits=('limit 8.00 MiB; lines: 1' 'limit 80.0 GiB, above; lines: 0')
+for memory in 8MiB 80GiB; do
+    cluster="2 devices, $memory, 10GB/s 1us"
+    weir partition profile.json --cluster "$cluster" --schedule 1f1b --micro-batches 4 -o plan.json > /dev/null
+    weir simulate plan.json --format html -o page.html
+    cat page.html - > limited.html <<'END'
+<script>
+const words = [], pen = panels[0].pen, write = pen.fillText.bind(pen), lines = [];
+pen.fillText = (text, ...place) => { words.push(text); write(text, ...place); };
+const dash = pen.setLineDash.bind(pen);
+pen.setLineDash = pattern => { if (pattern.length) lines.push(pattern); dash(pattern); };
+panels[0].drawn = '';
+panels[0].draw();
+document.body.dataset.words = words.filter(word => /limit|peak/.test(word)).join('; ') + '; lines: ' + lines.length;
+</script>
+END
+    mv limited.html page.html
+    opened light
+    has "data-words=\"live peak; ${limits[0]}\""
+    limits=("${limits[@]:1}")
+done
 # Runs that do different work are not what one compares; what there is none of is not offered.
 weir schedule 1f1b --ranks 4 --micro-batches 6 --format json > fewer.json
 weir simulate zb.json --cost 10us,12us,8us,0us --against fewer.json --format html -o page.html 2>/dev/null

@@ -202,7 +202,7 @@ static void svg_has_a_box_per_action_and_says_what_it_is(void **state)
     struct timeline timeline = small_timeline();
     struct text text = { 0 };
     const uint64_t peaks[] = { 3 << 20, 1 << 20 };
-    timeline_draw_svg(&timeline, &(struct svg_chart){ "a < b & \"c\"", true, peaks }, &text);
+    timeline_draw_svg(&timeline, &(struct svg_chart){ .title = "a < b & \"c\"", .messages = true, .peak_bytes = peaks }, &text);
     assert_well_formed(text.data);
     assert_int_equal(count_of(text.data, "<g><title>"), 10);
     assert_int_equal(count_of(text.data, "<line class=\"message\""), 4);
@@ -211,6 +211,59 @@ static void svg_has_a_box_per_action_and_says_what_it_is(void **state)
     assert_non_null(strstr(text.data, "<title>1B0: 20.0 us, from 21.0 us to 41.0 us</title>"));
     assert_non_null(strstr(text.data, ">rank 1</text>"));
     assert_non_null(strstr(text.data, ">R: recompute</text>"));
+    text_clear(&text);
+    timeline_clear(&timeline);
+}
+
+// Wherever it stands it says what it is, in a font and a width of one's own; what is narrow has its legend in rows.
+static void svg_has_a_title_a_font_and_a_width(void **state)
+{
+    (void)state;
+    struct timeline timeline = small_timeline();
+    struct text text = { 0 };
+    timeline_draw_svg(&timeline, &(struct svg_chart){ .title = "a < b" }, &text);
+    assert_well_formed(text.data);
+    assert_memory_equal(text.data, "<svg ", 5);
+    assert_non_null(strstr(text.data, " width=\"1338\" height=\"190\" role=\"img\" font-family=\"DejaVu Sans, "));
+    assert_non_null(strstr(text.data, ">\n<title>a &lt; b; 97.0 us, makespan bubble 38.1 %</title>\n<style>"));
+    text_clear(&text);
+    const uint64_t peaks[] = { 3 << 20, 1 << 20 };
+    timeline_draw_svg(&timeline, &(struct svg_chart){ .title = "a long title that takes more room than there is",
+                                                      .font = "Times New Roman, \"serif\"", .width = 400,
+                                                      .peak_bytes = peaks }, &text);
+    assert_well_formed(text.data);
+    assert_non_null(strstr(text.data, " viewBox=\"0 0 400 "));
+    assert_non_null(strstr(text.data, " font-family=\"Times New Roman,  serif \" "));
+    assert_non_null(strstr(text.data, ">live peak</text>"));
+    assert_null(strstr(text.data, "font-size=\"16\""));       // the title is smaller
+    assert_non_null(strstr(text.data, " x=\"74\" y=\"62\" "));  // the legend's second row
+    for (const char *at = text.data; (at = strstr(at, "<rect class=\"box ")); at++) {
+        double x, width;
+        assert_int_equal(sscanf(strstr(at, " x="), " x=\"%lf\" y=\"%*f\" width=\"%lf\"", &x, &width), 2);
+        assert_true(x >= 74 && x + width <= 300.01);
+    }
+    text_clear(&text);
+    timeline_clear(&timeline);
+}
+
+// Costs without units are drawn without units: nobody has said what 1 is.
+static void costs_without_units_are_drawn_without(void **state)
+{
+    (void)state;
+    struct timeline timeline = { .unit_ns = 2 };
+    assert_true(timeline_add(&timeline, (struct span){ 0, { .kind = ACTION_F }, 0, 3, 0 }));
+    assert_true(timeline_add(&timeline, (struct span){ 0, { .kind = ACTION_B }, 3, 10, 0 }));
+    struct text text = { 0 };
+    timeline_draw_svg(&timeline, &(struct svg_chart){ .title = "units" }, &text);
+    assert_well_formed(text.data);
+    assert_non_null(strstr(text.data, "<title>0F0: 1.5, from 0 to 1.5</title>"));
+    assert_non_null(strstr(text.data, "<title>units; 5, makespan bubble 0.0 %</title>"));
+    assert_non_null(strstr(text.data, ">5</text>"));
+    assert_null(strstr(text.data, " ns"));
+    text_clear(&text);
+    timeline_draw_text(&timeline, &(struct text_chart){ .width = 70, .ascii = true }, &text);
+    assert_non_null(strstr(text.data, "|0"));
+    assert_null(strstr(text.data, " ns"));
     text_clear(&text);
     timeline_clear(&timeline);
 }
@@ -419,6 +472,8 @@ int main(void)
         cmocka_unit_test(charts_have_colours_and_sides_where_asked),
         cmocka_unit_test(empty_timelines_are_drawn),
         cmocka_unit_test(svg_has_a_box_per_action_and_says_what_it_is),
+        cmocka_unit_test(svg_has_a_title_a_font_and_a_width),
+        cmocka_unit_test(costs_without_units_are_drawn_without),
         cmocka_unit_test(svg_labels_every_box),
         cmocka_unit_test(trace_has_exact_times_and_arrows_between_boxes),
         cmocka_unit_test(traces_of_groups_are_nested_and_arrows_are_paired),

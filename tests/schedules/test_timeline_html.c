@@ -83,7 +83,7 @@ static void the_page_holds_what_the_timeline_does(void **state)
     (void)state;
     struct shown shown = show("dualpipev", 2);
     struct text text = { 0 };
-    const struct page_run run = { "a </script><b> & \"c\"", &shown.timeline, &shown.simulation, false };
+    const struct page_run run = { "a </script><b> & \"c\"", &shown.timeline, &shown.simulation, false, NULL };
     assert_true(timeline_draw_html(&run, 1, NULL, "<title> & more", &text));
     assert_non_null(strstr(text.data, "<title>&lt;title&gt; &amp; more</title>"));
     assert_null(strstr(text.data, "a </script>"));
@@ -113,8 +113,8 @@ static void two_runs_come_with_their_difference(void **state)
     struct error error = { 0 };
     struct text text = { 0 };
     assert_good(timeline_compare(&a.timeline, &b.timeline, 0, &difference, &error), error);
-    const struct page_run runs[2] = { { "a", &a.timeline, &a.simulation, false },
-                                      { "b", &b.timeline, &b.simulation, false } };
+    const struct page_run runs[2] = { { "a", &a.timeline, &a.simulation, false, NULL },
+                                      { "b", &b.timeline, &b.simulation, false, NULL } };
     assert_true(timeline_draw_html(runs, 2, &difference, "two", &text));
     struct json_document *document = data_of(&text);
     struct json root = json_root(document), first = json_object(&root, "first"), list = json_array(&root, "runs");
@@ -139,8 +139,8 @@ static void measured_less_predicted(void **state)
     struct error error = { 0 };
     assert_good(timeline_compare(&a.timeline, &a.timeline, 0, &difference, &error), error);
     for (unsigned measured = 0; measured < 4; measured++) {
-        const struct page_run runs[2] = { { "a", &a.timeline, &a.simulation, measured & 1 },
-                                          { "b", &a.timeline, &a.simulation, measured >> 1 } };
+        const struct page_run runs[2] = { { "a", &a.timeline, &a.simulation, measured & 1, NULL },
+                                          { "b", &a.timeline, &a.simulation, measured >> 1, NULL } };
         struct text text = { 0 };
         assert_true(timeline_draw_html(runs, 2, &difference, "two", &text));
         struct json_document *document = data_of(&text);
@@ -153,6 +153,33 @@ static void measured_less_predicted(void **state)
     hide(&a);
 }
 
+// What 1 is, and what each rank's device has; neither where nobody has said.
+static void units_and_limits_are_told(void **state)
+{
+    (void)state;
+    struct shown shown = show("1f1b", 1);
+    const uint64_t limits[] = { 1000, 2000, 3000, 4000 };
+    for (unsigned known = 0; known < 2; known++) {
+        shown.timeline.unit_ns = known ? 250 : 0;
+        const struct page_run run = { "a", &shown.timeline, &shown.simulation, false, known ? limits : NULL };
+        struct text text = { 0 };
+        struct error error = { 0 };
+        assert_true(timeline_draw_html(&run, 1, NULL, "one", &text));
+        struct json_document *document = data_of(&text);
+        struct json root = json_root(document), list = json_array(&root, "runs"), item, number;
+        assert_true(json_next(&list, &item));
+        assert_int_equal(json_u64(&item, "unit", 0, JSON_MAX), known ? 250 : 0);
+        struct json told = json_array(&item, "limits");
+        assert_int_equal(json_count(&told), known ? 4 : 0);
+        for (size_t i = 0; json_next(&told, &number); i++)
+            assert_int_equal(json_item_u64(&number, 0, JSON_MAX), limits[i]);
+        assert_good(json_ok(document, &error), error);
+        json_free(document);
+        text_clear(&text);
+    }
+    hide(&shown);
+}
+
 static void nothing_makes_a_page_too(void **state)
 {
     (void)state;
@@ -161,7 +188,8 @@ static void nothing_makes_a_page_too(void **state)
     struct error error = { 0 };
     struct text text = { 0 };
     assert_good(timeline_measure(&timeline, &simulation, &error), error);
-    assert_true(timeline_draw_html(&(struct page_run){ "nothing", &timeline, &simulation, false }, 1, NULL, "nothing", &text));
+    const struct page_run nothing = { "nothing", &timeline, &simulation, false, NULL };
+    assert_true(timeline_draw_html(&nothing, 1, NULL, "nothing", &text));
     json_free(data_of(&text));
     text_clear(&text);
     simulation_clear(&simulation);
@@ -173,6 +201,7 @@ int main(void)
         cmocka_unit_test(the_page_holds_what_the_timeline_does),
         cmocka_unit_test(two_runs_come_with_their_difference),
         cmocka_unit_test(measured_less_predicted),
+        cmocka_unit_test(units_and_limits_are_told),
         cmocka_unit_test(nothing_makes_a_page_too),
     };
     return cmocka_run_group_tests_name("timeline_html", tests, NULL, NULL);

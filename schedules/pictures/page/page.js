@@ -43,6 +43,8 @@ function unpack(run) {
   run.first = first;
   run.spans = null;
   run.most = Math.max(1, ...run.peaks);
+  // A limit that is far above would leave the curves no height: then it is only said.
+  run.top = Math.max(run.most, ...run.limits.filter(limit => limit <= 2.5 * run.most));
   run.holds = run.levels.length > 0 && run.peaks.some(peak => peak > 0);  // a curve of zeros would say nothing
   run.curves = new Set(run.levels.map((_, rank) => rank).filter(rank => run.ranks <= 8 || rank === 0
     || rank === run.ranks - 1 || rank === run.ranks >> 1 || run.peaks[rank] === run.most));
@@ -59,11 +61,15 @@ function firstAbove(values, limit, from, to) {
 
 // --- words -------------------------------------------------------------------------
 
+// What 1 is, where the costs of all runs have no units: then there are none to write.
+const unit = data.runs.every(run => run.unit === data.runs[0].unit) ? data.runs[0].unit : 0;
+
 function time(ns) {
-  const [unit, size] = ns >= 1e9 ? ['s', 1e9] : ns >= 1e6 ? ['ms', 1e6] : ns >= 1e3 ? ['us', 1e3] : ['ns', 1];
+  if (unit) return (ns / unit).toLocaleString('en', { maximumFractionDigits: 3 });
+  const [name, size] = ns >= 1e9 ? ['s', 1e9] : ns >= 1e6 ? ['ms', 1e6] : ns >= 1e3 ? ['us', 1e3] : ['ns', 1];
   const value = ns / size;
   const digits = Math.max(3, Math.floor(Math.log10(value)) + 1);
-  return (size === 1 ? value.toFixed(0) : value.toPrecision(digits)) + ' ' + unit;
+  return (size === 1 ? value.toFixed(0) : value.toPrecision(digits)) + ' ' + name;
 }
 
 function bytes(count) {
@@ -335,7 +341,7 @@ function fillNumbers() {
   rows.push(['messages on it', run => run.path[2] + run.path[3], time]);
   rows.push(['waiting on it', run => run.path[4], time]);
   if (data.runs.every(run => run.holds))
-    rows.push(['highest peak', run => Math.max(...run.peaks), bytes]);
+    rows.push(['highest live peak', run => Math.max(...run.peaks), bytes]);
   const ranks = data.runs.length === 2 && data.runs[0].ranks === data.runs[1].ranks ? data.runs[0].ranks : 0;
   const differ = [...Array(ranks).keys()].filter(rank => data.runs[0].busy[rank] !== data.runs[1].busy[rank]);
   for (const rank of differ.slice(0, 8)) rows.push([`rank ${rank} busy`, run => run.busy[rank], time]);

@@ -4,6 +4,7 @@
 
 // In pixels: beside the lanes, above them, below them, and the height of the bytes.
 const LEFT = 62, RIGHT = 136, RULER = 24, GAP_BELOW = 10, MEMORY = 120;
+const LIMIT_COLOUR = '#d0453b', MOST_LIMIT = 2 ** 50;  // bytes of a device: what has more has no limit
 
 class Panel {
   constructor(run, number) {
@@ -88,11 +89,12 @@ class Panel {
   }
 
   drawRuler() {
-    const pen = this.pen, marks = Math.max(2, this.plot / 110), length = view.to - view.from;
+    const pen = this.pen, marks = Math.max(2, this.plot / 110), one = unit || 1, length = (view.to - view.from) / one;
     let step = Math.pow(10, Math.floor(Math.log10(length / marks)));
     step *= [1, 2, 5, 10].find(times => length / (step * times) <= marks);
     step = Math.max(1, step);
-    const [unit, size] = step >= 1e9 ? ['s', 1e9] : step >= 1e6 ? ['ms', 1e6] : step >= 1e3 ? ['us', 1e3] : ['ns', 1];
+    const [name, size] = unit ? ['', 1]
+      : step >= 1e9 ? ['s', 1e9] : step >= 1e6 ? ['ms', 1e6] : step >= 1e3 ? ['us', 1e3] : ['ns', 1];
     pen.font = '11px system-ui, "DejaVu Sans", sans-serif';
     pen.textBaseline = 'middle';
     pen.textAlign = 'left';
@@ -100,11 +102,12 @@ class Panel {
     pen.strokeStyle = theme.line;
     pen.lineWidth = 1;
     pen.beginPath();
-    for (let mark = Math.max(0, Math.ceil(view.from / step)); mark * step <= view.to; mark++) {
-      const x = Math.round(this.x(mark * step)) + .5;
+    for (let mark = Math.max(0, Math.ceil(view.from / one / step)); mark * step * one <= view.to; mark++) {
+      const x = Math.round(this.x(mark * step * one)) + .5;
       pen.moveTo(x, 6);
       pen.lineTo(x, this.height);
-      pen.fillText((mark * step / size).toLocaleString('en', { maximumFractionDigits: 3 }) + ' ' + unit, x + 4, 11);
+      const number = (mark * step / size).toLocaleString('en', { maximumFractionDigits: 3 });
+      pen.fillText(number + (name && ' ' + name), x + 4, 11);
     }
     pen.stroke();
   }
@@ -269,12 +272,13 @@ class Panel {
       pen.fillText(Math.round(100 * (1 - run.busy[rank] / run.iteration)) + ' % idle', LEFT + this.plot + 60, y);
       if (run.peaks[rank]) pen.fillText(bytes(run.peaks[rank]), this.width - 4, y);
     }
+    if (run.peaks.some(peak => peak > 0)) pen.fillText('live peak', this.width - 4, 11);
   }
 
-  // The highest peak reaches the top.
+  // The highest peak reaches the top, or the device's limit, where that is not far above.
   memoryY(count) {
     const top = this.bottom + GAP_BELOW + 6, floor = this.height - 4;
-    return floor - (floor - top) * count / this.run.most;
+    return floor - (floor - top) * count / this.run.top;
   }
 
   // A step curve per chosen rank, on the time axis of the lanes.
@@ -285,11 +289,39 @@ class Panel {
     pen.strokeRect(LEFT + .5, top - 5.5, this.plot - 1, floor - top + 9);
     pen.fillStyle = theme.soft;
     pen.textAlign = 'right';
-    pen.fillText(bytes(run.most), LEFT - 8, top + 2);
+    pen.fillText(bytes(run.top), LEFT - 8, top + 2);
     pen.fillText('0', LEFT - 8, floor - 2);
     pen.textAlign = 'left';
-    pen.fillText('bytes held', LEFT + this.plot + 10, (top + floor) / 2 - 8);
+    pen.fillText('bytes held', LEFT + this.plot + 10, floor - 2);
     this.clipped(() => { for (const rank of run.curves) this.drawCurve(rank, 1.4); });
+    this.drawLimits();
+  }
+
+  // What the devices have: a line, with words at its end; far above the curves, words alone. One for all that have as
+  // much.
+  drawLimits() {
+    const run = this.run, pen = this.pen, top = this.bottom + GAP_BELOW + 6, same = new Set(run.limits).size === 1;
+    const ranks = same ? [0] : [...run.curves].filter((rank, i, all) =>
+      all.findIndex(other => run.limits[other] === run.limits[rank]) === i).slice(0, 4);
+    let free = top;
+    pen.textAlign = 'left';
+    ranks.filter(rank => run.limits[rank] > 0 && run.limits[rank] < MOST_LIMIT)
+      .sort((a, b) => run.limits[b] - run.limits[a]).forEach(rank => {
+        const limit = run.limits[rank], seen = limit <= run.top, y = Math.round(this.memoryY(limit)) + .5;
+        pen.fillStyle = pen.strokeStyle = same ? LIMIT_COLOUR : curveColour(run, rank);
+        if (seen) {
+          pen.setLineDash([6, 4]);
+          pen.beginPath();
+          pen.moveTo(LEFT, y);
+          pen.lineTo(LEFT + this.plot, y);
+          pen.stroke();
+          pen.setLineDash([]);
+          free = Math.max(free, y);
+        }
+        const whose = same ? '' : `rank ${rank}: `;
+        pen.fillText(`${whose}limit ${bytes(limit)}${seen ? '' : ', above'}`, LEFT + this.plot + 10, free);
+        free += 13;
+      });
   }
 
   drawCurve(rank, width) {
@@ -334,7 +366,7 @@ class Panel {
     pen.fillStyle = theme.ink;
     pen.textAlign = 'left';
     pen.fillText(`${bytes(i < 0 ? 0 : levels.values[i])} on ${rank}`, LEFT + this.plot + 10,
-      this.bottom + GAP_BELOW + this.memory / 2 + 9);
+      this.height - 20);
   }
 
   // What is under the pointer.
