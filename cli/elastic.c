@@ -71,7 +71,7 @@ static bool save_plan(const struct plan *plan, const char *path, struct error *e
 {
     struct text text = { 0 };
     plan_write(plan, &text);
-    const bool good = text_save(&text, path, error);
+    const bool good = text_replace(&text, path, error);
     text_clear(&text);
     return good;
 }
@@ -80,7 +80,7 @@ static bool save_cluster(const struct plan *plan, const char *path, struct error
 {
     struct text text = { 0 };
     cluster_write(plan->cluster, &text);
-    const bool good = text_save(&text, path, error);
+    const bool good = text_replace(&text, path, error);
     text_clear(&text);
     return good;
 }

@@ -229,3 +229,8 @@ bool output_save_parts(const char *path, const struct output_part *parts, size_t
     return S_ISREG(old.st_mode) ? save_over(path, old.st_mode & 0777, bytes, error)
                                 : write_in_place(path, bytes, error);
 }
+
+bool output_replace(const char *path, const struct output_part *parts, size_t count, struct error *error)
+{
+    return replace(path, (struct bytes){ parts, count }, NULL) || cannot_write(path, error);
+}

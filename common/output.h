@@ -26,4 +26,8 @@ struct output_part {
 };
 bool output_save_parts(const char *path, const struct output_part *parts, size_t count, struct error *error);
 
+// The same in a folder of the program's own, for a name that nobody has chosen: whatever has it is replaced, and a link
+// is not followed.
+bool output_replace(const char *path, const struct output_part *parts, size_t count, struct error *error);
+
 #endif

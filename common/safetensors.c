@@ -144,7 +144,7 @@ bool safetensors_save(const char *path, struct safe_tensor *tensors, size_t coun
         frame(&header, &text);
     good = good && text_ok(&header, path, error);
     parts[0] = (struct output_part){ header.data, header.length };
-    good = good && hash_parts(parts, count + 1, written, error) && output_save_parts(path, parts, count + 1, error);
+    good = good && hash_parts(parts, count + 1, written, error) && output_replace(path, parts, count + 1, error);
     text_clear(&text);
     text_clear(&header);
     free(parts);

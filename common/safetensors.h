@@ -51,7 +51,7 @@ struct safe_written {
     char hash[HASH_SIZE];
 };
 
-// A file as output.h writes one, whole or not at all. `first` and `end` of the tensors are set.
+// A file as output_replace() writes one, whole or not at all. `first` and `end` of the tensors are set.
 bool safetensors_save(const char *path, struct safe_tensor *tensors, size_t count, const struct safe_note *notes,
                       size_t note_count, struct safe_written *written, struct error *error);
 

@@ -125,6 +125,12 @@ bool text_save(const struct text *text, const char *path, struct error *error)
         && output_save(path, text->data, text->length, error);
 }
 
+bool text_replace(const struct text *text, const char *path, struct error *error)
+{
+    return text_ok(text, path, error)
+        && output_replace(path, &(struct output_part){ text->data, text->length }, 1, error);
+}
+
 // --- loading ---------------------------------------------------------------------
 
 static const size_t most_loaded = (size_t)1 << 30;

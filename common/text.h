@@ -40,6 +40,8 @@ char *text_take(struct text *text, struct error *error);
 
 // Writes to a file as output.h says; "-" is standard output.
 bool text_save(const struct text *text, const char *path, struct error *error);
+// The same by output_replace().
+bool text_replace(const struct text *text, const char *path, struct error *error);
 
 // Reads a whole file, "-" is standard input. Refuses folders and more than
 // 1 GiB. The caller frees the result; a NUL stands after its last byte.

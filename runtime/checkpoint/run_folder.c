@@ -38,19 +38,14 @@ bool run_folder_aside(const char *folder, uint64_t step, char *path, struct erro
     return step_path(folder, step, ASIDE, path, error);
 }
 
-static bool make(const char *path, struct error *error)
-{
-    struct stat about;
-    if (mkdir(path, 0777) != 0 && errno != EEXIST)
-        return cannot(path, "made", error);
-    if (stat(path, &about) != 0 || !S_ISDIR(about.st_mode))
-        return error_set(error, "%.300s: is a file, not a folder", path);
-    return access(path, W_OK | X_OK) == 0 || cannot(path, "written", error);
-}
-
 bool run_folder_make(const char *folder, struct error *error)
 {
-    return make(folder, error);
+    struct stat about;
+    if (mkdir(folder, 0777) != 0 && errno != EEXIST)
+        return cannot(folder, "made", error);
+    if (stat(folder, &about) != 0 || !S_ISDIR(about.st_mode))
+        return error_set(error, "%.300s: is a file, not a folder", folder);
+    return access(folder, W_OK | X_OK) == 0 || cannot(folder, "written", error);
 }
 
 // Not every file system can lock a folder; what it says then is no reason to stop.
@@ -154,9 +149,27 @@ static bool is_ours(const char *name)
         || strcmp(name, "model.safetensors.index.json") == 0 || strncmp(name, ".weir-", 6) == 0;
 }
 
+static bool is_link(const char *path)
+{
+    struct stat about;
+    return lstat(path, &about) == 0 && S_ISLNK(about.st_mode);
+}
+
+// What is in a folder, which is not behind a link. NULL with errno.
+static DIR *open_own(const char *path)
+{
+    const int folder = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *list = folder >= 0 ? fdopendir(folder) : NULL;
+    if (folder >= 0 && !list)
+        close(folder);
+    return list;
+}
+
 static bool remove_aside(const char *path, struct error *error)
 {
-    DIR *open = opendir(path);
+    DIR *open = open_own(path);
+    if (!open && (errno == ENOTDIR || errno == ELOOP) && is_link(path))
+        return unlinkat(AT_FDCWD, path, 0) == 0 || errno == ENOENT || cannot(path, "removed", error);
     if (!open)
         return errno == ENOENT || cannot(path, "removed", error);
     bool good = true;
@@ -239,13 +252,21 @@ bool run_folder_keep(const char *folder, uint64_t step, uint32_t keep, struct er
 bool run_folder_begin(const char *folder, uint64_t step, struct error *error)
 {
     char path[PATH_MAX];
-    return run_folder_aside(folder, step, path, error) && make(path, error);
+    struct stat about;
+    if (!run_folder_aside(folder, step, path, error))
+        return false;
+    if (mkdir(path, 0777) != 0 && errno != EEXIST)
+        return cannot(path, "made", error);
+    if (lstat(path, &about) != 0 || !S_ISDIR(about.st_mode))
+        return error_set_kind(error, ERROR_MACHINE, "%.300s: is no folder, and in the way of a checkpoint: remove it",
+                              path);
+    return access(path, W_OK | X_OK) == 0 || cannot(path, "written", error);
 }
 
 static bool save_file(const char *folder, const char *name, const struct text *text, struct error *error)
 {
     char path[PATH_MAX];
-    return path_join(folder, name, path, error) && text_save(text, path, error);
+    return path_join(folder, name, path, error) && text_replace(text, path, error);
 }
 
 bool run_folder_commit(const char *folder, uint64_t step, const struct run_file *files, size_t count,

@@ -7,6 +7,9 @@
 // A checkpoint gets its name last, and loses it first: run_folder_commit() renames step-80.tmp when everything in it,
 // and run_folder_keep() renames step-40 before anything in it goes. In between everything is synced, so that whatever
 // ends a run or its machine, each step-N is whole, and what ends in .tmp is nobody's.
+//
+// The folder may be named by a link. A link in it is never followed when something is written or removed: where one has
+// the name of a checkpoint that goes, the link goes, and what it points to stays.
 #ifndef RUNTIME_CHECKPOINT_RUN_FOLDER_H
 #define RUNTIME_CHECKPOINT_RUN_FOLDER_H
 

@@ -18,11 +18,12 @@
 
 static const char PREFIX[] = "member-", EPOCH[] = "epoch.json";
 
-enum { LINE = 128 };  // of a member's file, always so many bytes
+enum { LINE = 128, MEMBER_NAME = 64 };  // of a member's file: always so many bytes; and its name
 
 struct members {
     char folder[PATH_MAX];
     uint64_t number;
+    int directory;  // the folder, which is not behind a link
     int file;
     char host[MEMBER_HOST_SIZE];
 };
@@ -37,11 +38,9 @@ bool members_path(const struct members *members, const char *name, char *path, s
     return path_join(members->folder, name, path, error);
 }
 
-static bool member_path(const struct members *members, uint64_t number, char *path, struct error *error)
+static void member_name(uint64_t number, char name[MEMBER_NAME])
 {
-    char name[64];
-    snprintf(name, sizeof name, "%s%" PRIu64, PREFIX, number);
-    return members_path(members, name, path, error);
+    snprintf(name, MEMBER_NAME, "%s%" PRIu64, PREFIX, number);
 }
 
 // --- who is there ------------------------------------------------------------------------
@@ -71,16 +70,14 @@ static void read_line(int file, struct member *member)
 // Whether its process is there. The file of one who is not goes.
 static bool is_there(const struct members *members, struct member *member)
 {
-    char path[PATH_MAX];
-    struct error none = { 0 };
-    if (!member_path(members, member->number, path, &none))
-        return false;
-    const int file = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    char name[MEMBER_NAME];
+    member_name(member->number, name);
+    const int file = openat(members->directory, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (file < 0)
         return false;
     const bool is_free = member->number != members->number && flock(file, LOCK_SH | LOCK_NB) == 0;
     if (is_free)
-        unlink(path);
+        unlinkat(members->directory, name, 0);
     else
         read_line(file, member);
     close(file);
@@ -96,7 +93,8 @@ static int by_age(const void *a, const void *b)
 // Of all files, those of who is there; `highest`, which may be NULL, of all.
 static struct member *look(const struct members *members, size_t *count, uint64_t *highest, struct error *error)
 {
-    DIR *open = opendir(members->folder);
+    const int again = openat(members->directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *open = again >= 0 ? fdopendir(again) : NULL;
     struct member *seen = NULL;
     size_t capacity = 0;
     bool good = open || cannot(members->folder, "listed", error);
@@ -132,23 +130,25 @@ struct member *members_look(const struct members *members, size_t *count, struct
 // --- coming and going ----------------------------------------------------------------------
 
 // Whether the name is still of the file that was locked: somebody may have taken it for one that was left.
-static bool is_own(int file, const char *path)
+static bool is_own(const struct members *members, const char *name)
 {
     struct stat of_file, of_name;
-    return fstat(file, &of_file) == 0 && stat(path, &of_name) == 0 && of_file.st_ino == of_name.st_ino
+    return fstat(members->file, &of_file) == 0
+        && fstatat(members->directory, name, &of_name, AT_SYMLINK_NOFOLLOW) == 0 && of_file.st_ino == of_name.st_ino
         && of_file.st_dev == of_name.st_dev;
 }
 
 // False without an error where another one has come first.
 static bool take(struct members *members, struct error *error)
 {
-    char path[PATH_MAX];
-    if (!member_path(members, members->number, path, error))
+    char name[MEMBER_NAME], path[PATH_MAX];
+    member_name(members->number, name);
+    if (!members_path(members, name, path, error))
         return false;
-    members->file = open(path, O_CREAT | O_EXCL | O_NOFOLLOW | O_RDWR | O_CLOEXEC, 0666);
+    members->file = openat(members->directory, name, O_CREAT | O_EXCL | O_NOFOLLOW | O_RDWR | O_CLOEXEC, 0666);
     if (members->file < 0)
         return errno != EEXIST && cannot(path, "written", error);
-    if (flock(members->file, LOCK_EX | LOCK_NB) == 0 && is_own(members->file, path))
+    if (flock(members->file, LOCK_EX | LOCK_NB) == 0 && is_own(members, name))
         return true;
     const bool can_lock = errno == EWOULDBLOCK || errno == ENOENT || errno == 0;
     close(members->file);
@@ -157,12 +157,23 @@ static bool take(struct members *members, struct error *error)
                                              " sees who is there: %s", path, strerror(errno));
 }
 
+static bool open_folder(struct members *members, struct error *error)
+{
+    if (mkdir(members->folder, 0777) != 0 && errno != EEXIST)
+        return cannot(members->folder, "made", error);
+    members->directory = open(members->folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (members->directory < 0 && (errno == ENOTDIR || errno == ELOOP))
+        return error_set(error, "%.300s: is a link or a file, and the members of a run are files in a folder of that"
+                         " name: remove it", members->folder);
+    return members->directory >= 0 || cannot(members->folder, "read", error);
+}
+
 static bool join(struct members *members, struct error *error)
 {
     enum { TRIES = 1000 };
     struct epoch epoch;
-    if (mkdir(members->folder, 0777) != 0 && errno != EEXIST)
-        return cannot(members->folder, "made", error);
+    if (!open_folder(members, error))
+        return false;
     for (unsigned i = 0; i < TRIES && members->file < 0 && error->kind == ERROR_NONE; i++) {
         size_t count;
         uint64_t highest = 0;
@@ -191,7 +202,7 @@ struct members *members_join(const char *folder, struct error *error)
         error_no_memory(error, "a member of a run");
         return NULL;
     }
-    members->file = -1;
+    members->file = members->directory = -1;
     if (gethostname(members->host, sizeof members->host - 1) != 0 || !*members->host)
         strcpy(members->host, "unnamed");
     if (join(members, error))
@@ -202,11 +213,11 @@ struct members *members_join(const char *folder, struct error *error)
 
 void members_leave(struct members *members)
 {
-    char path[PATH_MAX];
-    struct error none = { 0 };
-    if (members && members->file >= 0 && member_path(members, members->number, path, &none)
-        && is_own(members->file, path))
-        unlink(path);
+    char name[MEMBER_NAME];
+    if (members)
+        member_name(members->number, name);
+    if (members && members->file >= 0 && is_own(members, name))
+        unlinkat(members->directory, name, 0);
     members_forget(members);
 }
 
@@ -214,6 +225,8 @@ void members_forget(struct members *members)
 {
     if (members && members->file >= 0)
         close(members->file);
+    if (members && members->directory >= 0)
+        close(members->directory);
     free(members);
 }
 
@@ -255,7 +268,7 @@ bool epoch_write(const struct members *members, const struct epoch *epoch, struc
     }
     json_close(&json);
     json_close(&json);
-    const bool good = members_path(members, EPOCH, path, error) && text_save(&text, path, error);
+    const bool good = members_path(members, EPOCH, path, error) && text_replace(&text, path, error);
     text_clear(&text);
     return good;
 }

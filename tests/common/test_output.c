@@ -207,6 +207,23 @@ static void the_file_behind_a_link_is_replaced_in_its_own_folder(void **state)
     assert_folder_has("latest there");
 }
 
+static void of_its_own_folder_a_program_replaces_the_link(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    struct stat status;
+    const struct output_part part = { "new", 3 };
+    save("elsewhere", "old");
+    assert_int_equal(symlink("elsewhere", "own"), 0);
+    assert_int_equal(symlink("nowhere", "other"), 0);
+    assert_good(output_replace("own", &part, 1, &error) && output_replace("other", &part, 1, &error), error);
+    assert_file("elsewhere", "old");
+    assert_file("own", "new");
+    assert_file("other", "new");
+    assert_true(lstat("own", &status) == 0 && S_ISREG(status.st_mode));
+    assert_int_equal(access("nowhere", F_OK), -1);
+}
+
 static void a_link_to_nothing_is_refused(void **state)
 {
     (void)state;
@@ -363,6 +380,7 @@ int main(void)
         IN_FOLDER(a_new_file_has_what_the_umask_leaves_and_an_old_one_what_it_had),
         IN_FOLDER(a_file_that_must_not_be_written_is_not_replaced_either),
         IN_FOLDER(the_file_behind_a_link_is_replaced_in_its_own_folder),
+        IN_FOLDER(of_its_own_folder_a_program_replaces_the_link),
         IN_FOLDER(a_link_to_nothing_is_refused),
         IN_FOLDER(a_pipe_is_written_to),
         IN_FOLDER(a_descriptor_is_written_to_where_it_stands),

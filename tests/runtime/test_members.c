@@ -169,6 +169,33 @@ static void what_others_put_there_is_no_member(void **state)
     members_leave(own);
 }
 
+// Neither of a member nor of all: the file that a link points to stays.
+static void a_link_is_not_followed(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    struct member seen[2];
+    char elsewhere[200], link[200], want[300];
+    struct members *own = join();
+    put_file("elsewhere", "ready 1 here\n");
+    snprintf(elsewhere, sizeof elsewhere, "%s/elsewhere", folder);
+    snprintf(link, sizeof link, "%s/member-100", folder);
+    assert_int_equal(symlink(elsewhere, link), 0);
+    assert_int_equal(look(own, seen, 2), 1);
+    assert_int_equal(access(elsewhere, F_OK), 0);
+    assert_int_equal(unlink(link), 0);
+    assert_int_equal(unlink(elsewhere), 0);
+    members_leave(own);
+
+    snprintf(link, sizeof link, "%s/linked", root);
+    assert_int_equal(symlink(folder, link), 0);
+    assert_null(members_join(link, &error));
+    snprintf(want, sizeof want, "%s: is a link or a file, and the members of a run are files in a folder of that name:"
+             " remove it", link);
+    assert_error(error, want);
+    assert_int_equal(unlink(link), 0);
+}
+
 static void an_epoch_is_read_as_it_was_written(void **state)
 {
     (void)state;
@@ -234,6 +261,7 @@ int main(void)
         cmocka_unit_test(the_oldest_is_first),
         cmocka_unit_test(many_come_and_go),
         cmocka_unit_test(what_others_put_there_is_no_member),
+        cmocka_unit_test(a_link_is_not_followed),
         cmocka_unit_test(an_epoch_is_read_as_it_was_written),
         cmocka_unit_test(a_damaged_epoch_is_refused),
     };

@@ -406,6 +406,125 @@ static void other_peoples_files_stay(void **state)
     assert_int_equal(unlink(sign[2]), 0);
 }
 
+// Where an operator keeps a checkpoint: "elsewhere" has all names that checkpoints have.
+static const char *const kept_elsewhere[] = { "manifest.json", "config.json", "one.safetensors",
+                                              "one.optimizer.safetensors", ".weir-0123456789abcdef" };
+enum { KEPT = sizeof kept_elsewhere / sizeof kept_elsewhere[0] };
+
+static void put_elsewhere(const char *elsewhere)
+{
+    char path[300];
+    assert_int_equal(mkdir(elsewhere, 0700), 0);
+    for (size_t i = 0; i < KEPT; i++) {
+        snprintf(path, sizeof path, "%s/%s", elsewhere, kept_elsewhere[i]);
+        const int file = open(path, O_CREAT | O_EXCL | O_WRONLY, 0600);
+        assert_true(file >= 0 && syscall(SYS_write, file, "kept", 4) == 4);
+        close(file);
+    }
+}
+
+// All of it, as it was, and nothing more.
+static void assert_elsewhere(const char *elsewhere, const char *when)
+{
+    struct stat status;
+    char path[300];
+    size_t count = 0;
+    DIR *open = opendir(elsewhere);
+    assert_non_null(open);
+    for (const struct dirent *entry; (entry = readdir(open));)
+        count += strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
+    closedir(open);
+    for (size_t i = 0; i < KEPT; i++) {
+        snprintf(path, sizeof path, "%s/%s", elsewhere, kept_elsewhere[i]);
+        if (lstat(path, &status) != 0 || status.st_size != 4 || count != KEPT)
+            fail_msg("%s: %s is not what it was (%zu files)", when, path, count);
+    }
+}
+
+static void remove_elsewhere(const char *elsewhere)
+{
+    char path[300];
+    for (size_t i = 0; i < KEPT; i++) {
+        snprintf(path, sizeof path, "%s/%s", elsewhere, kept_elsewhere[i]);
+        assert_int_equal(unlink(path), 0);
+    }
+    assert_int_equal(rmdir(elsewhere), 0);
+}
+
+static bool is_there(const char *name)
+{
+    struct stat status;
+    char path[300];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return lstat(path, &status) == 0;
+}
+
+static void put_link(const char *to, const char *name)
+{
+    char path[300];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    assert_int_equal(symlink(to, path), 0);
+}
+
+// Absolute and relative ones, to folders, files and nothing: each goes, and what it points to stays.
+static void a_link_goes_and_what_it_points_to_stays(void **state)
+{
+    (void)state;
+    static const char *const removed[] = { "step-7", "step-3.tmp", "step-2.old.tmp" };
+    struct error error = { 0 };
+    char elsewhere[100], file[200], relative[120];
+    begin_with_step_1();
+    snprintf(elsewhere, sizeof elsewhere, "%s.elsewhere", folder);
+    snprintf(relative, sizeof relative, "../%s", strrchr(elsewhere, '/') + 1);
+    snprintf(file, sizeof file, "%s/manifest.json", elsewhere);
+    put_elsewhere(elsewhere);
+    const char *const targets[] = { elsewhere, relative, file, "nowhere" };
+    for (size_t t = 0; t < sizeof targets / sizeof targets[0]; t++) {
+        for (size_t i = 0; i < sizeof removed / sizeof removed[0]; i++)
+            put_link(targets[t], removed[i]);
+        assert_good(save(9, &error) && run_folder_keep(folder, 9, 1, &error), error);  // step-7 is an old one
+        assert_good(run_folder_clean(folder, &error), error);
+        assert_elsewhere(elsewhere, targets[t]);
+        for (size_t i = 0; i < sizeof removed / sizeof removed[0]; i++)
+            assert_false(is_there(removed[i]));
+        assert_true(is_whole(9));
+    }
+    // One that has the name of the checkpoint that is written is replaced.
+    put_link(elsewhere, "step-10");
+    assert_good(save(10, &error), error);
+    assert_elsewhere(elsewhere, "step-10");
+    assert_true(is_whole(10));
+    remove_elsewhere(elsewhere);
+}
+
+static void nothing_is_written_through_a_link(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    char elsewhere[100], path[PATH_MAX], target[200], want[300];
+    begin_with_step_1();
+    snprintf(elsewhere, sizeof elsewhere, "%s.elsewhere", folder);
+    put_elsewhere(elsewhere);
+    put_link(elsewhere, "step-2.tmp");
+    assert_false(save(2, &error));
+    snprintf(want, sizeof want, "%s/step-2.tmp: is no folder, and in the way of a checkpoint: remove it", folder);
+    assert_error(error, want);
+    assert_int_equal(error.kind, ERROR_MACHINE);
+    error = (struct error){ 0 };
+    assert_good(run_folder_discard(folder, 2, &error), error);
+    assert_false(is_there("step-2.tmp"));
+    // A file of a checkpoint that was a link.
+    assert_good(run_folder_begin(folder, 3, &error) && run_folder_aside(folder, 3, path, &error), error);
+    snprintf(target, sizeof target, "%s/one.safetensors", elsewhere);
+    put_link(target, "step-3.tmp/one.safetensors");
+    snprintf(target, sizeof target, "%s/manifest.json", elsewhere);
+    put_link(target, "step-3.tmp/manifest.json");
+    assert_good(save(3, &error), error);
+    assert_true(is_whole(3));
+    assert_elsewhere(elsewhere, "files of a checkpoint");
+    remove_elsewhere(elsewhere);
+}
+
 static void only_names_as_they_are_written_are_checkpoints(void **state)
 {
     (void)state;
@@ -451,6 +570,8 @@ int main(void)
         cmocka_unit_test(a_run_that_ends_at_any_call_leaves_a_whole_checkpoint),
         cmocka_unit_test(a_disk_that_fails_at_any_call_leaves_a_whole_checkpoint),
         cmocka_unit_test(other_peoples_files_stay),
+        cmocka_unit_test(a_link_goes_and_what_it_points_to_stays),
+        cmocka_unit_test(nothing_is_written_through_a_link),
         cmocka_unit_test(only_names_as_they_are_written_are_checkpoints),
         cmocka_unit_test(what_cannot_be_a_folder_is_refused),
     };
