@@ -67,7 +67,7 @@ static uint64_t columns_of_output(void)
 
 struct text_chart picture_chart(const struct picture_options *options, const char *output)
 {
-    const bool standard = !output || strcmp(output, "-") == 0, terminal = standard && isatty(STDOUT_FILENO);
+    const bool standard = !output || strcmp(output, "-") == 0, terminal = standard && terminal_is_read(STDOUT_FILENO);
     return (struct text_chart){
         .width = options->width ? options->width : standard ? columns_of_output() : USUAL_COLUMNS,
         .ascii = options->ascii || (standard && !terminal_speaks_utf8()),

@@ -12,9 +12,15 @@
 
 enum { USUAL_COLUMNS = 80, MOST_COLUMNS = 10000 };
 
+// A process has one terminal at most, of which alone it may ask this.
+bool terminal_is_read(int file)
+{
+    return isatty(file) && tcgetpgrp(file) >= 0;
+}
+
 size_t terminal_columns(int file)
 {
-    if (!isatty(file))
+    if (!terminal_is_read(file))
         return 0;
     const char *said = getenv("COLUMNS");
     struct error error = { 0 };

@@ -5,8 +5,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-// How many columns the terminal at this open file has: what COLUMNS says, or the terminal itself, or 80 where neither
-// does. 0: the file is no terminal.
+// Whether this open file is the terminal of who has started the program. A launcher's own pseudo-terminal, as mpirun has
+// one for each process, is none: what is written there goes wherever the launcher's output goes.
+bool terminal_is_read(int file);
+
+// How many columns that terminal has: what COLUMNS says, or the terminal itself, or 80 where neither does. 0: the file
+// is no such terminal.
 size_t terminal_columns(int file);
 
 // Whether the user's locale has all characters, or no more than ASCII. The program itself stays in the C locale, so
