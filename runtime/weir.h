@@ -627,8 +627,8 @@ struct weir_running {
 //
 // Where torchrun, mpirun or srun have started a process for each rank, each is that rank. So it is with WEIR_RANK (0 and
 // on), WEIR_RANKS (how many) and WEIR_RENDEZVOUS, a file that need not be there, in which rank 0 says where the others
-// find it; without that they meet at MASTER_ADDR and MASTER_PORT, or on one machine at port 29400. All processes make
-// the same calls in the same order with the same values; that plan and `running` are the same is seen to. What calls
+// find it; without that they meet at MASTER_ADDR and MASTER_PORT, or on one machine where the launcher names the job.
+// A rank whose run nothing tells from another one on its machine is refused. All processes make the same calls in the same order with the same values; that plan and `running` are the same is seen to. What calls
 // return is the same on all.
 struct weir_runtime *weir_runtime_create(const struct weir_plan *plan, const struct weir_layer *layers, size_t count,
                                          const struct weir_running *running, struct weir_error *error);

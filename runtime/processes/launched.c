@@ -1,23 +1,34 @@
 #include "runtime/processes/launched.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/hash.h"
 #include "common/number.h"
+#include "common/text.h"
 
-// What launchers call things; first who asks to be asked first.
+enum { KEYS = 2 };
+
+// What launchers call things; first who asks to be asked first. `keys` name the job, alike for all its ranks, where none
+// of them is missing. `more` tells jobs apart that would have one name or address: all of torchrun's without an id of
+// their own are called "none", and the number of a job of Open MPI before version 5 has 16 bits of chance.
 static const struct launcher {
     const char *name;
     const char *rank, *ranks, *local_rank, *local_ranks;
+    const char *keys[KEYS], *more;
 } launchers[] = {
-    { "WEIR_RANK", "WEIR_RANK", "WEIR_RANKS", "WEIR_LOCAL_RANK", "WEIR_LOCAL_RANKS" },
-    { "torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE" },
+    { "WEIR_RANK", "WEIR_RANK", "WEIR_RANKS", "WEIR_LOCAL_RANK", "WEIR_LOCAL_RANKS", { NULL }, NULL },
+    { "torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", { NULL }, "TORCHELASTIC_RUN_ID" },
     { "Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
-      "OMPI_COMM_WORLD_LOCAL_SIZE" },
-    { "MPICH", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS" },
-    { "Slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE" },
+      "OMPI_COMM_WORLD_LOCAL_SIZE", { "PMIX_NAMESPACE" }, "OMPI_MCA_orte_precondition_transports" },
+    { "MPICH", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", { "PMI_JOBID" }, NULL },
+    { "Slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE",
+      { "SLURM_JOB_ID", "SLURM_STEP_ID" }, NULL },
 };
 
 enum { MOST_PROCESSES = 1 << 20 };
@@ -111,8 +122,12 @@ static bool ask_comm_id(const struct asked *asked, struct launch *launch, uint32
 
 bool launch_has_no_place(const struct launch *launch, struct error *error)
 {
-    return error_set(error, "%s started processes on several machines, and nobody says where rank 0 is: set "
-                     "MASTER_ADDR to its machine, or WEIR_RENDEZVOUS to a file that all machines see", launch->by);
+    if (launch->is_spread)
+        return error_set(error, "%s started processes on several machines, and nobody says where rank 0 is: set "
+                         "MASTER_ADDR to its machine, or WEIR_RENDEZVOUS to a file that all machines see", launch->by);
+    return error_set(error, "%s says that this is rank %u of %u, and nothing by which ranks of another run on this "
+                     "machine are known from these: set WEIR_RENDEZVOUS to a file, or MASTER_PORT to a port, that no "
+                     "other run has", launch->by, launch->rank, launch->ranks);
 }
 
 // What nobody on another machine can reach.
@@ -136,7 +151,7 @@ static bool is_spread(const struct asked *asked, const struct launcher *launcher
     return ask(asked, launcher->local_ranks) ? launch->local_ranks < launch->ranks : launch->address[0] != '\0';
 }
 
-static bool ask_address(const struct asked *asked, struct launch *launch, struct error *error)
+static bool ask_address(const struct asked *asked, struct launch *launch, bool *is_named, struct error *error)
 {
     uint32_t port;
     if (!ask_text(asked, "WEIR_RENDEZVOUS", launch->file, error)
@@ -150,6 +165,7 @@ static bool ask_address(const struct asked *asked, struct launch *launch, struct
     launch->port = (uint16_t)port;
     if (launch->file[0])
         launch->address[0] = '\0';
+    *is_named = launch->address[0] || (!launch->file[0] && ask(asked, "MASTER_PORT"));
     const char *nodes = slurm_nodes(asked, launch);
     if (launch->ranks > 1 && nodes && !launch->file[0] && !launch->address[0])
         return first_node(nodes, launch->address, sizeof launch->address)
@@ -158,39 +174,131 @@ static bool ask_address(const struct asked *asked, struct launch *launch, struct
     return true;
 }
 
-// How ranks that meet at an address know each other.
-static bool ask_secret(const struct asked *asked, struct launch *launch, struct error *error)
+// --- which run it is -----------------------------------------------------------------
+
+// The process that has made the pair of sockets which MPICH's launcher gives each rank an end of: one for all ranks of
+// a run on a machine, and in this space of processes no other run's. 0: unknown.
+static void ask_launcher_process(const struct asked *asked, struct text *key)
 {
-    if (!ask_text(asked, "WEIR_SECRET", launch->secret, error))
+    const char *number = ask(asked, "PMI_FD");
+    uint64_t file;
+    struct ucred maker = { 0 };
+    struct stat space = { 0 };
+    socklen_t size = sizeof maker;
+    struct error none = { 0 };
+    if (number && count_parse(number, "PMI_FD", 0, INT_MAX, &file, &none)
+        && getsockopt((int)file, SOL_SOCKET, SO_PEERCRED, &maker, &size) == 0 && maker.pid > 0
+        && stat("/proc/self/ns/pid", &space) == 0)
+        text_add(key, "process %ld of %llu\n", (long)maker.pid, (unsigned long long)space.st_ino);
+}
+
+// The name of the job, alike for all its ranks; nothing where the launcher has none.
+static void ask_job(const struct asked *asked, const struct launcher *launcher, struct text *job)
+{
+    for (size_t i = 0; i < KEYS && launcher->keys[i]; i++)
+        if (!ask(asked, launcher->keys[i]))
+            return;
+    for (size_t i = 0; i < KEYS && launcher->keys[i]; i++)
+        text_add(job, "%s=%s\n", launcher->keys[i], ask(asked, launcher->keys[i]));
+}
+
+static void ask_more(const struct asked *asked, const struct launcher *launcher, struct text *key)
+{
+    if (launcher->more && ask(asked, launcher->more))
+        text_add(key, "%s=%s\n", launcher->more, ask(asked, launcher->more));
+}
+
+// What tells this run from others on this machine; nothing where nobody says anything.
+static void ask_key(const struct asked *asked, const struct launcher *launcher, const struct launch *launch,
+                    bool is_named, struct text *key)
+{
+    ask_job(asked, launcher, key);
+    if (strcmp(launch->by, "MPICH") == 0)
+        ask_launcher_process(asked, key);
+    if (is_named)
+        text_add(key, "%s port %u\n", is_loopback(launch->address) ? "" : launch->address, launch->port);
+    if (key->length > 0)
+        ask_more(asked, launcher, key);
+}
+
+static bool hash_text(const struct text *text, char digits[HASH_SIZE], struct error *error)
+{
+    digits[0] = '\0';
+    if (text->length > 0 && !text->failed)
+        hash_bytes(text->data, text->length, digits);
+    return !text->failed || error_no_memory(error, "the name of a run");
+}
+
+// Of a secret that a user has for all runs each job has one of its own, where the launcher names jobs.
+static bool ask_secret(const struct asked *asked, const struct launcher *launcher, struct launch *launch,
+                       struct error *error)
+{
+    char given[LAUNCH_PLACE_SIZE] = "", digits[HASH_SIZE];
+    struct text job = { 0 };
+    if (!ask_text(asked, "WEIR_SECRET", given, error))
         return false;
-    if (launch->secret[0] && strlen(launch->secret) < LAUNCH_LEAST_SECRET)
+    if (given[0] && strlen(given) < LAUNCH_LEAST_SECRET)
         return error_set(error, "WEIR_SECRET has %zu characters, and could be guessed: give all ranks the same random "
-                         "text of %d or more", strlen(launch->secret), LAUNCH_LEAST_SECRET);
-    if (launch->secret[0] || launch->file[0] || !launch->address[0])
+                         "text of %d or more", strlen(given), LAUNCH_LEAST_SECRET);
+    if (!given[0])
         return true;
-    if (launch->is_spread)
-        return error_set(error, "%s started processes on several machines, which tell each other from strangers by a "
-                         "secret: set WEIR_SECRET to the same random text for all of them, or WEIR_RENDEZVOUS to a "
-                         "file that all of them see", launch->by);
-    snprintf(launch->file, sizeof launch->file, "/tmp/weir-%u-%u", (unsigned)geteuid(), launch->port);
+    ask_job(asked, launcher, &job);
+    ask_more(asked, launcher, &job);
+    const bool good = hash_text(&job, digits, error);
+    snprintf(launch->secret, sizeof launch->secret, job.length > 0 ? "%s\n%s" : "%s", given, digits);
+    text_clear(&job);
+    return good;
+}
+
+// Where the ranks of several machines meet.
+static bool check_far_place(const struct launch *launch, struct error *error)
+{
+    if (launch->file[0] || launch->is_open)
+        return true;
+    if (!launch->address[0])
+        return launch_has_no_place(launch, error);
+    return launch->secret[0]
+        || error_set(error, "%s started processes on several machines, which tell each other from strangers by a "
+                     "secret: set WEIR_SECRET to the same random text for all of them, or WEIR_RENDEZVOUS to a file "
+                     "that all of them see", launch->by);
+}
+
+// Where those of one meet.
+static bool ask_near_place(const struct asked *asked, const struct launcher *launcher, struct launch *launch,
+                           bool is_named, struct error *error)
+{
+    char digits[HASH_SIZE];
+    struct text key = { 0 };
+    if (launch->file[0])
+        return true;
+    if (is_named && launch->secret[0]) {
+        strcpy(launch->address, "127.0.0.1");
+        return true;
+    }
+    ask_key(asked, launcher, launch, is_named, &key);
+    launch->address[0] = '\0';
+    const bool good = hash_text(&key, digits, error), is_known = key.length > 0;
+    text_clear(&key);
+    if (!good || !is_known)
+        return good && (launch->is_open || launch_has_no_place(launch, error));
+    snprintf(launch->file, sizeof launch->file, "/tmp/weir-%u-%.16s", (unsigned)geteuid(), digits);
     return true;
 }
 
 static bool ask_place(const struct asked *asked, const struct launcher *launcher, struct launch *launch,
                       struct error *error)
 {
-    if (!ask_address(asked, launch, error))
+    bool is_named;
+    if (!ask_address(asked, launch, &is_named, error))
         return false;
     if (launch->ranks == 1)
         return true;
     launch->is_spread = is_spread(asked, launcher, launch);
-    const bool has_place = launch->file[0] || launch->address[0];
-    launch->is_open = !has_place && (strcmp(launch->by, "Open MPI") == 0 || strcmp(launch->by, "MPICH") == 0);
-    if (!has_place && launch->is_spread && !launch->is_open)
-        return launch_has_no_place(launch, error);
-    if (!launch->file[0] && !launch->is_spread)
-        strcpy(launch->address, "127.0.0.1");
-    return ask_secret(asked, launch, error);
+    launch->is_open = !launch->file[0] && !launch->address[0]
+                   && (strcmp(launch->by, "Open MPI") == 0 || strcmp(launch->by, "MPICH") == 0);
+    return ask_secret(asked, launcher, launch, error)
+        && (launch->is_spread ? check_far_place(launch, error)
+                              : ask_near_place(asked, launcher, launch, is_named, error));
 }
 
 static bool ask_patience(const struct asked *asked, struct launch *launch, struct error *error)

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -53,52 +54,77 @@ static bool is_foreign(const char *path, struct error *error)
                      "name a file that does not exist yet, or remove it", path);
 }
 
-// False where there is none, or with an error where there is something else. Waits for nobody at the end of a pipe, and
-// follows no link.
-static bool load(const char *path, struct rendezvous *rendezvous, struct stat *status, struct error *error)
+// Opens it; -1 where there is none, or with an error where there is something else. Waits for nobody at the end of a
+// pipe, and follows no link.
+static int open_file(const char *path, struct rendezvous *rendezvous, struct stat *status, struct error *error)
 {
     char text[RENDEZVOUS_TEXT_SIZE + 1];
     const int file = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-    if (file < 0)
-        return errno != ENOENT && errno != ESTALE
-            && (errno == ELOOP ? is_foreign(path, error) : cannot(path, "read", error));
+    if (file < 0 && (errno == ENOENT || errno == ESTALE))
+        return -1;
+    if (file < 0) {
+        (void)(errno == ELOOP ? is_foreign(path, error) : cannot(path, "read", error));
+        return -1;
+    }
     const bool is_file = fstat(file, status) == 0 && S_ISREG(status->st_mode);
     const ssize_t length = is_file ? read(file, text, sizeof text - 1) : 0;
-    close(file);
     text[length > 0 ? length : 0] = '\0';
     char *end = strchr(text, '\n');
-    if (!end || end[1] != '\0')
-        return is_foreign(path, error);
-    *end = '\0';
-    return rendezvous_read(rendezvous, text) || is_foreign(path, error);
+    const bool is_line = end && end[1] == '\0';
+    if (is_line)
+        *end = '\0';
+    if (is_line && rendezvous_read(rendezvous, text))
+        return file;
+    close(file);
+    is_foreign(path, error);
+    return -1;
 }
 
 bool rendezvous_find(const char *path, struct rendezvous *rendezvous, bool *is_private, struct error *error)
 {
     struct stat status;
-    if (!load(path, rendezvous, &status, error))
+    const int file = open_file(path, rendezvous, &status, error);
+    if (file < 0)
         return false;
+    close(file);
     *is_private = status.st_uid == geteuid() && (status.st_mode & (S_IRWXG | S_IRWXO)) == 0;
     return true;
+}
+
+// Whether the name is still of that file.
+static bool is_named(const char *path, const struct stat *file)
+{
+    struct stat status;
+    return lstat(path, &status) == 0 && status.st_dev == file->st_dev && status.st_ino == file->st_ino;
 }
 
 bool rendezvous_clear(const char *path, struct error *error)
 {
     struct rendezvous old;
     struct stat status;
-    if (!load(path, &old, &status, error))
+    const int file = open_file(path, &old, &status, error);
+    if (file < 0)
         return error->kind == ERROR_NONE;
-    return unlink(path) == 0 || errno == ENOENT || cannot(path, "removed", error);
+    bool good = flock(file, LOCK_SH | LOCK_NB) == 0 || errno != EWOULDBLOCK
+             || error_set(error, "%s: another run meets there now, and its rank 0 is on %s: give this one a place of its "
+                          "own, by WEIR_RENDEZVOUS or MASTER_PORT", path, old.host);
+    if (good && is_named(path, &status))
+        good = unlink(path) == 0 || errno == ENOENT || cannot(path, "removed", error);
+    close(file);
+    return good;
 }
 
+// Locked before it has a name. Not every file system has locks, and a run that meets without one meets all the same.
 static bool fill(int file, const struct rendezvous *rendezvous, struct rendezvous_file *mark)
 {
     char text[RENDEZVOUS_TEXT_SIZE];
     struct stat status;
     rendezvous_write(rendezvous, text);
-    const bool good = fstat(file, &status) == 0 && dprintf(file, "%s\n", text) > 0;
+    const bool good = fstat(file, &status) == 0 && dprintf(file, "%s\n", text) > 0 && fsync(file) == 0;
     if (good)
-        *mark = (struct rendezvous_file){ .device = status.st_dev, .inode = status.st_ino };
+        *mark = (struct rendezvous_file){ .device = status.st_dev, .inode = status.st_ino, .lock = file };
+    if (good)
+        flock(file, LOCK_EX | LOCK_NB);
     return good;
 }
 
@@ -119,20 +145,19 @@ static bool publish_nameless(int file, const char *path, const struct rendezvous
 {
     char own[64];
     snprintf(own, sizeof own, "/proc/self/fd/%d", file);
-    const bool good = fill(file, rendezvous, mark) && linkat(AT_FDCWD, own, AT_FDCWD, path, AT_SYMLINK_FOLLOW) == 0;
-    return close(file) == 0 && good;
+    return fill(file, rendezvous, mark) && linkat(AT_FDCWD, own, AT_FDCWD, path, AT_SYMLINK_FOLLOW) == 0;
 }
 
-// Closed before it gets its name, so that other machines see all of it.
-static bool publish_aside(const char *path, const struct rendezvous *rendezvous, struct rendezvous_file *mark)
+// Synced before it gets its name, so that other machines see all of it.
+static bool publish_aside(const char *path, const struct rendezvous *rendezvous, struct rendezvous_file *mark,
+                          int *file)
 {
     char aside[PATH_MAX];
     snprintf(aside, sizeof aside, "%s.XXXXXX", path);
-    const int file = mkostemp(aside, O_CLOEXEC);  // 0600
-    if (file < 0)
+    *file = mkostemp(aside, O_CLOEXEC);  // 0600
+    if (*file < 0)
         return false;
-    const bool filled = fill(file, rendezvous, mark);
-    const bool good = close(file) == 0 && filled && link(aside, path) == 0;
+    const bool good = fill(*file, rendezvous, mark) && link(aside, path) == 0;
     const int trouble = errno;
     unlink(aside);
     errno = trouble;
@@ -142,14 +167,21 @@ static bool publish_aside(const char *path, const struct rendezvous *rendezvous,
 bool rendezvous_publish(const char *path, const struct rendezvous *rendezvous, struct rendezvous_file *mark,
                         struct error *error)
 {
-    const int nameless = open_nameless(path);
-    return (nameless >= 0 ? publish_nameless(nameless, path, rendezvous, mark) : publish_aside(path, rendezvous, mark))
-        || cannot(path, "written", error);
+    int file = open_nameless(path);
+    const bool good = file >= 0 ? publish_nameless(file, path, rendezvous, mark)
+                                : publish_aside(path, rendezvous, mark, &file);
+    if (good)
+        return true;
+    cannot(path, "written", error);
+    if (file >= 0)
+        close(file);
+    return false;
 }
 
 void rendezvous_withdraw(const char *path, const struct rendezvous_file *file)
 {
-    struct stat status;
-    if (lstat(path, &status) == 0 && status.st_dev == file->device && status.st_ino == file->inode)
+    const struct stat own = { .st_dev = file->device, .st_ino = file->inode };
+    if (is_named(path, &own))
         unlink(path);
+    close(file->lock);
 }

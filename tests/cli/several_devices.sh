@@ -28,4 +28,4 @@ tail -n 1 out.txt
 
 said weir verify plan.json --device cpu:queued,cpu:queued
 said weir verify plan.json --device cpu:queued,cpu,cpu:queued
-RANK=0 WORLD_SIZE=3 said weir verify plan.json --device cpu:queued,cpu:queued,cpu:queued
+RANK=0 WORLD_SIZE=3 WEIR_RENDEZVOUS=$PWD/meet said weir verify plan.json --device cpu:queued,cpu:queued,cpu:queued

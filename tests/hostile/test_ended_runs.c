@@ -2,7 +2,8 @@
 // end with exit code 3, name it, and leave nothing behind but checkpoints that `weir eval` loads. Where it is asked to
 // stop (SIGTERM) all end well, and leave one of the step that they say. Under every engine: threads of one process,
 // processes that meet by a file, processes of mpirun. Several runs go side by side, since one whose rank is stopped
-// mostly waits.
+// mostly waits; of those of mpirun, which name no place, half have no weir-mpi.so to meet by, and none takes another's
+// ranks.
 //
 // The test starts itself: `test_ended_runs be-rank FOLDER WORDS..` is `weir WORDS..` in a folder, where it says who it is.
 #include <dirent.h>
@@ -43,6 +44,7 @@ static const uint64_t patience_ns = 180000000000, launcher_patience_ns = 1000000
 struct trial {
     uint64_t number;
     enum engine engine;
+    bool has_no_plugin;
     int signal;
     uint32_t victim;
     char folder[PATH_SIZE];
@@ -170,6 +172,8 @@ static pid_t start_words(const struct trial *trial, const char *const words[], c
     setpgid(0, 0);
     setenv("TMPDIR", trial->folder, 1);
     setenv("WEIR_START_WITHIN", "20s", 1);
+    if (trial->has_no_plugin)
+        setenv("WEIR_PLUGINS", trial->folder, 1);
     if (rank) {
         setenv("WEIR_RANK", rank, 1);
         setenv("WEIR_RANKS", "3", 1);
@@ -427,8 +431,8 @@ static bool is_right(struct trial *trial)
         fault = judge_kept(trial);
     const char *left = clear_away(trial, fault != NULL);
     if (fault || left)
-        print_message("trial %llu: %s, rank %u %s: %s (%s)\n", (unsigned long long)trial->number,
-                      engine_names[trial->engine], trial->victim, signals[trial->number % SIGNALS].done,
+        print_message("trial %llu: %s%s, rank %u %s: %s (%s)\n", (unsigned long long)trial->number,
+                      engine_names[trial->engine], trial->has_no_plugin ? " alone" : "", trial->victim, signals[trial->number % SIGNALS].done,
                       fault ? fault : left, trial->folder);
     return !fault && !left;
 }
@@ -510,7 +514,7 @@ static void all_others_end_and_name_it(void **state)
         for (size_t n = first; n < trials && n < first + SIDE_BY_SIDE; n++) {
             struct trial *trial = &batch.all[batch.count];
             *trial = (struct trial){ .number = n, .engine = (enum engine)(n % kinds / SIGNALS),
-                                     .signal = signals[n % SIGNALS].number };
+                                     .signal = signals[n % SIGNALS].number, .has_no_plugin = n / kinds % 2 == 1 };
             batch.count++;
             trial_begin(trial, shared_folder, program);
         }

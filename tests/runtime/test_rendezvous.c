@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/test.h"
@@ -112,13 +113,49 @@ static void a_file_is_private_and_goes_again(void **state)
     assert_int_equal(access(path, F_OK), -1);
 }
 
+static struct rendezvous_file mark_of(const char *name)
+{
+    struct stat status;
+    assert_int_equal(stat(name, &status), 0);
+    return (struct rendezvous_file){ .device = status.st_dev, .inode = status.st_ino, .lock = -1 };
+}
+
+static void two_runs_do_not_meet_in_one_file(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    struct rendezvous first = example(), got;
+    struct rendezvous_file file;
+    char sentence[600];
+    bool is_private;
+    assert_good(rendezvous_publish(path, &first, &file, &error), error);
+    assert_false(rendezvous_clear(path, &error));
+    snprintf(sentence, sizeof sentence, "%s: another run meets there now, and its rank 0 is on node7: give this one a "
+             "place of its own, by WEIR_RENDEZVOUS or MASTER_PORT", path);
+    assert_error(error, sentence);
+    assert_int_equal(error.kind, ERROR_INPUT);
+    error = (struct error){ 0 };
+    assert_good(rendezvous_find(path, &got, &is_private, &error), error);  // it is untouched
+    rendezvous_withdraw(path, &file);
+    assert_good(rendezvous_clear(path, &error) && rendezvous_publish(path, &first, &file, &error), error);
+    rendezvous_withdraw(path, &file);
+    assert_int_equal(access(path, F_OK), -1);
+}
+
 static void what_an_earlier_run_left_is_replaced(void **state)
 {
     (void)state;
     struct error error = { 0 };
     struct rendezvous wanted = example();
     struct rendezvous_file old, file;
-    assert_good(rendezvous_publish(path, &wanted, &old, &error), error);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0)  // a rank 0 that is killed
+        _exit(rendezvous_publish(path, &wanted, &old, &error) ? 0 : 1);
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    old = mark_of(path);
     assert_false(rendezvous_publish(path, &wanted, &file, &error));
     assert_int_equal(error.kind, ERROR_MACHINE);
     error = (struct error){ 0 };
@@ -194,6 +231,7 @@ int main(void)
         cmocka_unit_test(what_is_written_is_read),
         cmocka_unit_test(another_line_is_none),
         cmocka_unit_test_setup_teardown(a_file_is_private_and_goes_again, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(two_runs_do_not_meet_in_one_file, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(what_an_earlier_run_left_is_replaced, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(a_file_that_weir_did_not_make_stays, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(a_link_a_pipe_and_a_folder_stay, make_folder, remove_folder),
