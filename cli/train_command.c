@@ -547,10 +547,11 @@ static int run(int count, char **arguments)
                                            .verbose = given.verbose, .work = train, .self = &task };
     struct ranks ranks = { 0 };
     good = good ? ranks_run(&ranks, &request, &error) : part == ELASTIC_END;
+    const int code = ranks_part(&ranks, good ? 0 : command_fail(&error));
     model_free(model);
     plan_free(plan);
     free(go_on);
-    return ranks_part(&ranks, good ? 0 : command_fail(&error));
+    return code;
 }
 
 const struct command command_train = { "train", "train a model by a plan on text", run };

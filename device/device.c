@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "common/clock.h"
+#include "common/number.h"
 #include "device/recording.h"
 
 struct block {
@@ -15,7 +17,7 @@ struct block {
 
 void device_close(struct device *device)
 {
-    if (!device)
+    if (!device || device_is_stuck(device))
         return;
     assert(!device->blocks);
     device->functions->close(device);
@@ -41,6 +43,11 @@ bool device_runs_ahead(const struct device *device)
 bool device_is_stuck(const struct device *device)
 {
     return atomic_load_explicit(&device->is_stuck, memory_order_relaxed);
+}
+
+void device_leave(struct device *device)
+{
+    device_get_stuck(device);
 }
 
 bool device_clocks(const struct device *device, struct device_clocks *clocks)
@@ -112,7 +119,7 @@ void *device_allocate_host(struct device *device, uint64_t bytes, struct error *
 
 void device_release(struct device *device, void *memory)
 {
-    if (!memory)
+    if (!memory || device_is_stuck(device))
         return;
     pthread_mutex_lock(&device->lock);
     struct block **link = &device->blocks;
@@ -170,10 +177,11 @@ struct queue *queue_create(struct device *device, struct error *error)
 
 void queue_free(struct queue *queue)
 {
-    if (!queue)
+    if (!queue || device_is_stuck(queue->device))
         return;
     queue->device->functions->close_queue(queue);
-    free(queue);
+    if (!device_is_stuck(queue->device))
+        free(queue);
 }
 
 struct device *queue_device(const struct queue *queue)
@@ -205,6 +213,18 @@ void queue_wait_for(struct queue *queue, uint64_t ns)
         queue->device->functions->wait_for(queue, ns);
     else if (!queue_is_done(queue))
         nanosleep(&moment, NULL);
+}
+
+bool queue_ends_within(struct queue *queue, uint64_t ns)
+{
+    const uint64_t until_ns = add_clamped(clock_now_ns(), ns);
+    while (!queue_is_done(queue)) {
+        const uint64_t now_ns = clock_now_ns();
+        if (now_ns >= until_ns)
+            return false;
+        queue_wait_for(queue, until_ns - now_ns);
+    }
+    return true;
 }
 
 bool queue_is_done(const struct queue *queue)
@@ -239,7 +259,7 @@ struct event *event_create(struct device *device, struct error *error)
 
 void event_free(struct event *event)
 {
-    if (!event)
+    if (!event || device_is_stuck(event->device))
         return;
     event->device->functions->close_event(event);
     free(event);

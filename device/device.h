@@ -52,8 +52,10 @@ const char *device_description(const struct device *device);  // the processor's
 // Whether calls return before what they ask for is done.
 bool device_runs_ahead(const struct device *device);
 // Whether something it was given would not come to an end in time. From then on nothing of it is waited for or given
-// back, since that could take for ever, and the process had better end at once, by _exit().
+// back, since that could take for ever, and what runs may still use it: the device, its queues, events and memory stay.
 bool device_is_stuck(const struct device *device);
+// By who knows that it is: of a device on which work has been left that may yet go on.
+void device_leave(struct device *device);
 
 // How fast the chip and its memory are clocked at the moment, which is not always the same. False where nobody can tell.
 struct device_clocks {
@@ -102,6 +104,8 @@ bool queue_wait(struct queue *queue, struct error *error);
 // Waits likewise, but at most so long, and only a moment where the device wakes nobody: for who has something else to
 // look at in between.
 void queue_wait_for(struct queue *queue, uint64_t ns);
+// Whether all is done by then.
+bool queue_ends_within(struct queue *queue, uint64_t ns);
 // The same without waiting: whether all is done, and whether something is known to have failed.
 bool queue_is_done(const struct queue *queue);
 bool queue_has_failed(const struct queue *queue);

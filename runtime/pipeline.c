@@ -172,6 +172,8 @@ static struct pipeline *create(struct schedule *schedule, const struct plan *pla
                    && match_memory(pipeline, settings->member, error);
     if (good)
         pipeline->session = session_create(schedule, pipeline->stages, device, settings, error);
+    if (good && !pipeline->session && device_is_stuck(device))
+        return NULL;  // a rank was left with the stages
     if (!good || !pipeline->session) {
         pipeline_free(pipeline);
         return NULL;
@@ -205,11 +207,11 @@ struct pipeline *pipeline_create_on(const struct schedule *schedule, const struc
     return create(schedule_copy(schedule, error), plan, layers, layer_count, device, settings, error);
 }
 
-void pipeline_free(struct pipeline *pipeline)
+uint64_t pipeline_free(struct pipeline *pipeline)
 {
-    if (!pipeline)
-        return;
-    session_free(pipeline->session);
+    const uint64_t left_bytes = pipeline ? session_free(pipeline->session) : 0;
+    if (!pipeline || left_bytes > 0)
+        return left_bytes;
     for (size_t s = 0; pipeline->chains && s < pipeline->plan->stage_count; s++)
         chain_free(pipeline->chains[s]);
     free(pipeline->chains);
@@ -218,6 +220,7 @@ void pipeline_free(struct pipeline *pipeline)
     free(pipeline->place);
     schedule_free(pipeline->schedule);
     free(pipeline);
+    return 0;
 }
 
 static const struct weir_layer *layer_at(const struct pipeline *pipeline, uint32_t layer)

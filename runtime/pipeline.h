@@ -48,7 +48,8 @@ struct pipeline *pipeline_create(const struct plan *plan, const struct weir_laye
 struct pipeline *pipeline_create_on(const struct schedule *schedule, const struct plan *plan,
                                     const struct weir_layer *layers, size_t layer_count, struct device *device,
                                     const struct session_settings *settings, struct error *error);
-void pipeline_free(struct pipeline *pipeline);
+// As session_free(): where ranks were left, all that a stage is made of stays, too, and layers and plan have to.
+uint64_t pipeline_free(struct pipeline *pipeline);
 
 // On how many ranks the parameters of a layer are, those included that have them for a layer
 // that is tied to it, which come last; and one copy's newest, into host memory of its

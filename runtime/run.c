@@ -1,18 +1,21 @@
 #include "runtime/run.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <math.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "common/number.h"
 #include "device/communicator.h"
 #include "runtime/channels.h"
 #include "runtime/session.h"
 #include "runtime/shard_meeting.h"
 
-static const uint64_t usual_deadline_ns = 600u * (uint64_t)1000000000;
+static const uint64_t usual_deadline_ns = 600u * (uint64_t)1000000000, most_drain_ns = 60u * (uint64_t)1000000000,
+                      most_return_ns = 10u * (uint64_t)1000000000;
 
 // --- a rank's thread --------------------------------------------------------------
 
@@ -66,7 +69,8 @@ static void *work(void *argument)
             return NULL;
         do_command(worker, command);
         pthread_mutex_lock(&session->lock);
-        if (--session->working == 0)
+        worker->is_working = false;
+        if (worker->is_left || --session->working == 0)
             pthread_cond_signal(&session->parked);
         pthread_mutex_unlock(&session->lock);
     }
@@ -77,20 +81,125 @@ static void tell(struct session *session, enum command command)
     pthread_mutex_lock(&session->lock);
     session->command = command;
     session->commands++;
-    session->working = session->settings.group ? 1 : session->schedule->ranks;
+    session->working = 0;
+    for (uint32_t rank = 0; rank < session->schedule->ranks; rank++) {
+        struct worker *worker = &session->workers[rank];
+        if (!worker->started || worker->is_left)
+            continue;
+        worker->is_working = true;
+        worker->looks = 0;
+        session->working++;
+    }
     pthread_cond_broadcast(&session->told);
     pthread_mutex_unlock(&session->lock);
 }
 
+// --- waiting for ranks ---------------------------------------------------------------
+
+// In a deadline. Looks are counted, and not time, in which the whole process may have been stopped; and they are half a
+// second apart at least: a thread that a busy machine does not let run stands still, too.
+enum { LOOKS = 8 };
+static const uint64_t least_look_ns = 500000000;
+
+// Whether it stands still, and longer than others may that it is told of: a rank that waits ends that at the deadline by
+// itself, and says for whom it waits, so it is given as much again, and so are those that it may wait for.
+static bool does_not_move(struct session *session, struct worker *worker, bool others_wait)
+{
+    const uint64_t line = whereabouts_line(&session->whereabouts, worker->rank);
+    worker->looks = worker->looks > 0 && line == worker->seen ? worker->looks + 1 : 1;
+    worker->seen = line;
+    return worker->looks > (others_wait || whereabouts_line_waits(line) ? 2 * LOOKS : LOOKS + 1);
+}
+
+static bool is_awaited(const struct worker *worker)
+{
+    return worker->is_working && !worker->is_left;
+}
+
+// What ranks have said that have ended, or nothing.
+static const struct error *first_said(const struct session *session)
+{
+    for (uint32_t rank = 0; rank < session->schedule->ranks; rank++)
+        if (!session->workers[rank].is_working && session->workers[rank].error.kind != ERROR_NONE)
+            return &session->workers[rank].error;
+    return NULL;
+}
+
+static void say_left(const struct session *session, const struct worker *worker, struct error *reason)
+{
+    char name[ACTION_SIZE], limit[NUMBER_SIZE];
+    const char *action = whereabouts_line_action(worker->seen, name);
+    const struct error *said = first_said(session);
+    const char *at = *action ? action : "the first weights of its layers";
+    if (said)
+        error_set_kind(reason, said->kind, "%s; rank %u is left at %s: a layer does not come back", said->text,
+                       worker->rank, at);
+    else
+        error_set_kind(reason, ERROR_MACHINE, "rank %u has been at %s for %s and is left there: a layer does not come back",
+                       worker->rank, at, time_format(session->settings.deadline_ns, limit));
+}
+
+// Under the lock. The first rank that does not move any more is waited for no longer: true.
+static bool leave_one(struct session *session, struct error *reason)
+{
+    bool others_wait = false;
+    for (uint32_t rank = 0; rank < session->schedule->ranks; rank++)
+        others_wait |= is_awaited(&session->workers[rank])
+                    && whereabouts_line_waits(whereabouts_line(&session->whereabouts, rank));
+    for (uint32_t rank = 0; rank < session->schedule->ranks; rank++) {
+        struct worker *worker = &session->workers[rank];
+        if (!is_awaited(worker) || !does_not_move(session, worker, others_wait))
+            continue;
+        say_left(session, worker, reason);
+        worker->is_left = true;
+        session->working--;
+        if (session->left.kind == ERROR_NONE)
+            session->left = *reason;
+        return true;
+    }
+    return false;
+}
+
+// Those that wait for it wait no longer.
+static void abandon(struct session *session, uint32_t rank, const struct error *reason)
+{
+    const struct process_group *group = session->settings.group;
+    struct transport *transport = session->threads ? threads_transport(session->threads, rank) : NULL;
+    if (session->settings.shards)
+        shard_meeting_abandon(session->settings.shards, session->settings.member, reason);
+    if (transport)
+        transport->functions->abandon(transport, reason);
+    if (group)
+        group->abandon(group->self, reason);
+}
+
+static void await_ranks(struct session *session)
+{
+    const uint64_t look_ns = max_u64(session->settings.deadline_ns / LOOKS, least_look_ns);
+    pthread_mutex_lock(&session->lock);
+    while (session->working > 0) {
+        const uint64_t until_ns = add_clamped(clock_now_ns(), look_ns);
+        const struct timespec until = { .tv_sec = (time_t)(until_ns / 1000000000),
+                                        .tv_nsec = (long)(until_ns % 1000000000) };
+        struct error reason = { 0 };
+        if (pthread_cond_clockwait(&session->parked, &session->lock, CLOCK_MONOTONIC, &until) != ETIMEDOUT
+            || !leave_one(session, &reason))
+            continue;
+        pthread_mutex_unlock(&session->lock);
+        abandon(session, session->settings.group ? session->settings.group->rank : 0, &reason);
+        pthread_mutex_lock(&session->lock);
+    }
+    pthread_mutex_unlock(&session->lock);
+}
+
 // All ranks do it; true when none failed. Every rank that fails tells the others,
-// so all errors are the first one; which is taken does not matter.
+// so all errors are the first one; which is taken does not matter. What a rank that was left says may come at any time.
 static bool tell_and_wait(struct session *session, enum command command, struct error *error)
 {
     tell(session, command);
-    pthread_mutex_lock(&session->lock);
-    while (session->working > 0)
-        pthread_cond_wait(&session->parked, &session->lock);
-    pthread_mutex_unlock(&session->lock);
+    await_ranks(session);
+    if (session->left.kind != ERROR_NONE)
+        return error_set_kind(error, session->left.kind, "%s", session->left.text);
     for (uint32_t rank = 0; rank < session->schedule->ranks; rank++) {
         const struct error *its = &session->workers[rank].error;
         if (its->kind != ERROR_NONE)
@@ -320,6 +429,7 @@ static struct session *create(const struct schedule *lowered, const struct stage
         || !copy_what_is_given(session, lowered, stages, error) || !open_results(session, error)
         || !open_shared(session, settings, error) || !open_workers(session, error)
         || !start_threads(session, error) || !open_bytes(session, error)) {
+        session->failed = *error;
         session_free(session);
         return NULL;
     }
@@ -341,24 +451,117 @@ struct session *session_create(const struct schedule *lowered, const struct stag
     return NULL;
 }
 
+// A rank that was only slow has come back, or does so soon: then nothing is left.
+static void take_back_left(struct session *session)
+{
+    const uint64_t until_ns = add_clamped(clock_now_ns(), min_u64(session->settings.deadline_ns, most_return_ns));
+    const struct timespec until = { .tv_sec = (time_t)(until_ns / 1000000000), .tv_nsec = (long)(until_ns % 1000000000) };
+    bool is_late = false, is_one_left = true, was_one_left = false;
+    pthread_mutex_lock(&session->lock);
+    while (is_one_left && !is_late) {
+        is_one_left = false;
+        for (uint32_t rank = 0; rank < session->schedule->ranks; rank++) {
+            struct worker *worker = &session->workers[rank];
+            was_one_left |= worker->is_left;
+            worker->is_left = worker->is_left && worker->is_working;
+            is_one_left |= worker->is_left;
+        }
+        is_late = is_one_left
+            && pthread_cond_clockwait(&session->parked, &session->lock, CLOCK_MONOTONIC, &until) == ETIMEDOUT;
+    }
+    if (was_one_left && !is_one_left)
+        session->left = (struct error){ 0 };
+    pthread_mutex_unlock(&session->lock);
+}
+
+// One that was left ends by itself, if it ever comes back.
 static void stop_threads(struct session *session)
 {
     if (!session->has_lock)
         return;
+    if (session->left.kind != ERROR_NONE)
+        take_back_left(session);
     tell(session, COMMAND_STOP);
-    for (uint32_t rank = 0; rank < session->schedule->ranks; rank++)
-        if (session->workers[rank].started)
-            pthread_join(session->workers[rank].thread, NULL);
-    pthread_cond_destroy(&session->told);
-    pthread_cond_destroy(&session->parked);
-    pthread_mutex_destroy(&session->lock);
+    for (uint32_t rank = 0; rank < session->schedule->ranks; rank++) {
+        struct worker *worker = &session->workers[rank];
+        if (worker->started && worker->is_left)
+            pthread_detach(worker->thread);
+        else if (worker->started)
+            pthread_join(worker->thread, NULL);
+    }
 }
 
-void session_free(struct session *session)
+// What a rank has that was not left, which nobody else touches once a run has failed.
+static void free_ranks(struct session *session)
+{
+    for (uint32_t rank = 0; session->workers && rank < session->schedule->ranks; rank++) {
+        struct worker *worker = &session->workers[rank];
+        if (worker->is_left)
+            continue;
+        queue_free(worker->queue);
+        interpreter_free(worker->interpreter);
+        slab_close(&worker->slab);
+    }
+}
+
+static uint64_t bytes_of_left(const struct session *session, bool of_all)
+{
+    uint64_t bytes = 0;
+    for (uint32_t rank = 0; session->workers && rank < session->schedule->ranks; rank++)
+        if (of_all || session->workers[rank].is_left)
+            bytes += session->workers[rank].slab.bytes + session->workers[rank].slab.host_bytes;
+    return bytes;
+}
+
+// Where a run has failed, a queue may hold what never comes to its end; which is looked for once.
+static void look_for_hung_queue(struct session *session)
+{
+    const uint64_t within_ns = min_u64(session->settings.deadline_ns, most_drain_ns);
+    const bool may_hang = session->failed.kind != ERROR_NONE && session->left.kind == ERROR_NONE
+                       && device_runs_ahead(session->device);
+    char limit[NUMBER_SIZE];
+    for (uint32_t rank = 0; may_hang && session->workers && rank < session->schedule->ranks; rank++)
+        if (session->workers[rank].queue && !queue_ends_within(session->workers[rank].queue, within_ns)) {
+            error_set_kind(&session->left, ERROR_MACHINE, "rank %u: what its device was given has not come to an end"
+                           " within %s: a layer does not come back", rank, time_format(within_ns, limit));
+            return;
+        }
+}
+
+bool session_is_usable(struct session *session, struct error *error)
+{
+    look_for_hung_queue(session);
+    return session->left.kind == ERROR_NONE
+        || error_set_kind(error, session->left.kind, "%s", session->left.text);
+}
+
+// To who may still use it, for good: the session with all of its ranks, or but for those that were not left, where each
+// has its memory for itself.
+static uint64_t leave_all(struct session *session)
+{
+    const bool is_apart = !device_runs_ahead(session->device);
+    const uint64_t bytes = bytes_of_left(session, !is_apart);
+    if (is_apart)
+        free_ranks(session);
+    device_leave(session->device);
+    if (session->settings.is_stuck)
+        *session->settings.is_stuck = true;
+    return bytes > 0 ? bytes : 1;
+}
+
+uint64_t session_free(struct session *session)
 {
     if (!session)
-        return;
+        return 0;
     stop_threads(session);
+    look_for_hung_queue(session);
+    if (session->left.kind != ERROR_NONE)
+        return leave_all(session);
+    if (session->has_lock) {
+        pthread_cond_destroy(&session->told);
+        pthread_cond_destroy(&session->parked);
+        pthread_mutex_destroy(&session->lock);
+    }
     // All that queues still have to do is done before anything it needs goes.
     for (uint32_t rank = 0; session->workers && rank < session->schedule->ranks; rank++)
         queue_free(session->workers[rank].queue);
@@ -389,6 +592,7 @@ void session_free(struct session *session)
     free(session->stages);
     schedule_free(session->schedule);
     free(session);
+    return 0;
 }
 
 // --- stepping -----------------------------------------------------------------------------

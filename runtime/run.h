@@ -10,6 +10,10 @@
 // run where it is asynchronous. Between steps all threads are parked, and what was
 // measured, the losses and the weights can be read. After a failure every step
 // fails with the first error.
+//
+// The caller waits for its ranks no longer than the deadline, either: a rank that is at one action for so long, within a
+// layer that does not come back, is left there. Its thread can neither be ended nor kept from going on some day, so all
+// that it could touch stays, also after session_free().
 #ifndef RUNTIME_RUN_H
 #define RUNTIME_RUN_H
 
@@ -23,7 +27,7 @@ struct session_settings {
     enum waiting waiting;
     uint32_t capacity;              // sends that may be done before their receive is posted; 0: none
     const struct network *network;  // NULL: messages take no time; needed during session_create() only
-    uint64_t deadline_ns;           // of one wait; 0: ten minutes
+    uint64_t deadline_ns;           // of one wait, and of one action or of a rank's first weights; 0: ten minutes
     bool pin;                       // rank r to the r-th core this process may use (modulo their number)
     uint32_t first_core;            // behind so many that are others'
     struct optimizer optimizer;
@@ -39,7 +43,7 @@ struct session_settings {
     const struct split_norms *split;  // how their gradients are clipped (clipping.h). Borrowed
     bool never_warms_up;  // stages are called for micro-batches only, not ahead of the first pass (stage.h)
     bool one_communicator;  // for all messages; only in a process group
-    bool *is_stuck;         // set where the device got stuck (device.h). NULL: nobody asks
+    bool *is_stuck;         // set where the device got stuck (device.h), or a rank was left. NULL: nobody asks
     // Told once, when the session stands: session_say_wiring() says how messages go. NULL: nobody asks.
     void (*opened)(void *self, const struct session *session);
     // Told once, when a step has failed and its ranks are parked: session_last_actions() and session_whereabouts() say
@@ -67,9 +71,14 @@ struct session_result {
 // to is borrowed. Refuses stages whose messages do not fit each other.
 struct session *session_create(const struct schedule *lowered, const struct stage *stages, struct device *device,
                                const struct session_settings *settings, struct error *error);
-void session_free(struct session *session);
+// 0, or how many bytes of its ranks' memory it has left with who may still use them. Stages, what is behind them, and the
+// device have to stay then, and the device is stuck.
+uint64_t session_free(struct session *session);
 
 bool session_step(struct session *session, struct error *error);
+// False with the reason where nothing can be asked of it any more but to be freed: a rank was left, or a step has failed
+// and what a rank's device was given does not come to an end within the deadline, either.
+bool session_is_usable(struct session *session, struct error *error);
 
 // Of the last step. Borrowed until the next.
 const struct session_result *session_last(const struct session *session);

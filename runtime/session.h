@@ -22,6 +22,10 @@ struct worker {
     struct slab slab;
     struct interpreter *interpreter;
     struct error error;
+    // Under the session's lock, with what the caller has seen of it while it waits.
+    bool is_working, is_left;  // left: its layers do not come back, and it is waited for no more
+    uint64_t seen;             // its line (whereabouts.h)
+    unsigned looks;            // so often it was the same
 };
 
 // What a rank has allocated.
@@ -52,9 +56,10 @@ struct session {
     bool has_lock;
     enum command command;
     uint64_t commands;  // how many were given
-    uint32_t working;
+    uint32_t working;  // ranks that are waited for
 
     struct error failed;
+    struct error left;  // of the first rank that was left
     struct session_result last;
     struct rank_result *per_rank;
     uint64_t *waited_ns, *host_ns, *replayed;

@@ -145,15 +145,19 @@ struct shard_pipelines *shard_pipelines_create(const struct shard_request *reque
     return NULL;
 }
 
-void shard_pipelines_free(struct shard_pipelines *pipelines)
+uint64_t shard_pipelines_free(struct shard_pipelines *pipelines)
 {
+    uint64_t left_bytes = 0;
     if (!pipelines)
-        return;
+        return 0;
     for (uint32_t m = 0; pipelines->of && m < pipelines->count; m++)
-        pipeline_free(pipelines->of[m]);
+        left_bytes += pipeline_free(pipelines->of[m]);
+    if (left_bytes > 0)
+        return left_bytes;
     member_groups_free(pipelines->groups);
     free(pipelines->of);
     free(pipelines);
+    return 0;
 }
 
 void shard_pipelines_join(struct shard_pipelines *pipelines, struct pipeline_shards *shards)

@@ -42,7 +42,7 @@ struct shard_request {
 
 // All is borrowed.
 struct shard_pipelines *shard_pipelines_create(const struct shard_request *request, struct error *error);
-void shard_pipelines_free(struct shard_pipelines *pipelines);
+uint64_t shard_pipelines_free(struct shard_pipelines *pipelines);
 
 // What is read of the first pipeline and written to it is of whole layers from now on (pipeline.h); `shards` says what
 // they are made of, and the pipelines are put in here. Borrowed.

@@ -615,7 +615,9 @@ struct weir_running {
     // Samples of a step and of a full micro-batch, where those of a step do not fill its last one: by how many each has,
     // weir_result.loss is the mean. Schedules that flush only. Usual: all have as many.
     uint64_t batch, micro_batch;
-    uint64_t deadline_ns;  // of one wait for another rank; usual: ten minutes in a step, five elsewhere
+    // Of one wait for another rank, and of one action of a rank, which is a forward or a backward of a stage's layers;
+    // usual: ten minutes in a step, five elsewhere. A layer has half a dozen seconds at least.
+    uint64_t deadline_ns;
     bool pin;              // each rank's thread to a core of its own
     // That computes in floats: "cpu", "cuda", "cuda:1"; or one for each rank, "cuda:0,cuda:1", "cuda:all" (one process then). Usual: "cpu"; of
     // several processes "cpu:queued", which has messages between processes.
@@ -633,7 +635,13 @@ struct weir_running {
 struct weir_runtime *weir_runtime_create(const struct weir_plan *plan, const struct weir_layer *layers, size_t count,
                                          const struct weir_running *running, struct weir_error *error);
 // Checkpoints that are still being written are lost: weir_runtime_save() and weir_runtime_train() wait for them.
-void weir_runtime_free(struct weir_runtime *runtime);
+//
+// Returns 0, and all memory is given back. Where a layer did not come back within running.deadline_ns, the call that
+// waited for it has failed with code 3, and every other one but this is refused. Its thread cannot be ended: it is left in
+// the layer with what it may still touch, for as long as the process lives, and this returns how many bytes of memory
+// that are. These are its rank's, or all ranks' on a device other than "cpu", where messages go on by themselves. Plan,
+// layers and what they point to have to outlive the process then.
+uint64_t weir_runtime_free(struct weir_runtime *runtime);
 
 // Of the ranks, in how many processes, which this is. 0 of 1: all are threads here.
 uint32_t weir_runtime_process(const struct weir_runtime *runtime, uint32_t *processes);
@@ -654,8 +662,9 @@ struct weir_result {
     uint64_t allocated_bytes;  // over all ranks
 };
 
-// One pass through the schedule, updates included. `result` may be NULL. After a
-// failure every further step fails with the same error.
+// One pass through the schedule, updates included. `result` may be NULL. After a failure every further step fails with
+// the same error; after that of a layer that did not come back (running.deadline_ns), every call but
+// weir_runtime_free(): weir_runtime_losses() returns NULL, and weir_runtime_steps() the steps before.
 bool weir_runtime_step(struct weir_runtime *runtime, struct weir_result *result, struct weir_error *error);
 
 // Steps made, those included after which a run that is gone on with was saved: the number of the next, from 0.

@@ -23,6 +23,8 @@ struct running_part {
     struct pipeline *pipeline;
     struct checkpoints *checkpoints;  // NULL: none are kept
     struct manifest run;
+    bool is_left;         // a rank of it was left in a layer, or its device is stuck
+    uint64_t left_bytes;  // with memory that stays
 };
 
 struct weir_runtime {

@@ -55,6 +55,7 @@ static bool open_part(void *self, struct place *place, struct error *error)
     }
     part->pipeline = pipeline_create(runtime->plan, part->queued ? part->queued : runtime->layers,
                                      runtime->layer_count, part->device, running->runs, &settings, error);
+    part->is_left = !part->pipeline && device_is_stuck(part->device);
     return part->pipeline && (!runtime->lasting || keeping_open(runtime, part, error));
 }
 
@@ -161,23 +162,36 @@ static bool close_part(void *self, struct place *place, struct error *error)
     struct running_part *part = part_at(self, place);
     (void)error;
     keeping_close(part);
-    pipeline_free(part->pipeline);
+    part->left_bytes = pipeline_free(part->pipeline);
+    part->is_left = part->is_left || part->left_bytes > 0;
+    if (part->is_left)
+        return true;
     device_close(part->device);
     free(part->queued);
     return true;
 }
 
-void weir_runtime_free(struct weir_runtime *runtime)
+// Who was left may go on some day, with all that it is told to others by.
+uint64_t weir_runtime_free(struct weir_runtime *runtime)
 {
     struct error none = { 0 };
+    uint64_t left_bytes = 0;
+    bool is_left = false;
     if (!runtime)
-        return;
+        return 0;
     if (runtime->parts)
         places_do(runtime->places, close_part, runtime, &none);
-    places_close(runtime->places);
+    for (uint32_t i = 0; i < runtime->part_count; i++) {
+        left_bytes += runtime->parts[i].left_bytes;
+        is_left = is_left || runtime->parts[i].is_left;
+    }
     lasting_model_free(runtime->lasting);
+    if (is_left)
+        return left_bytes;
+    places_close(runtime->places);
     free(runtime->parts);
     free(runtime);
+    return 0;
 }
 
 uint32_t weir_runtime_process(const struct weir_runtime *runtime, uint32_t *processes)
@@ -194,6 +208,23 @@ static bool step_part(void *self, struct place *place, struct error *error)
     return session_step(part->pipeline->session, error) && (!part->checkpoints || keeping_step(part, error));
 }
 
+// Whether more can be asked of it than to be freed.
+static bool is_usable(const struct weir_runtime *runtime, struct error *error)
+{
+    struct error reason = { 0 };
+    for (uint32_t i = 0; i < runtime->part_count; i++)
+        if (!session_is_usable(runtime->parts[i].pipeline->session, &reason))
+            return error_set_kind(error, reason.kind, "%s; this runtime can only be freed", reason.text);
+    return true;
+}
+
+// False with the reason, also where it is missing.
+static bool takes_calls(const struct weir_runtime *runtime, struct weir_error *error)
+{
+    struct error reason = { 0 };
+    return is_there(runtime, "runtime", error) && (is_usable(runtime, &reason) || tell(error, &reason));
+}
+
 static uint64_t allocated_bytes(const struct weir_runtime *runtime)
 {
     uint64_t bytes = 0;
@@ -204,7 +235,7 @@ static uint64_t allocated_bytes(const struct weir_runtime *runtime)
 
 bool weir_runtime_step(struct weir_runtime *runtime, struct weir_result *result, struct weir_error *error)
 {
-    if (!is_there(runtime, "runtime", error))
+    if (!takes_calls(runtime, error))
         return false;
     struct error reason = { 0 };
     if (!places_do(runtime->places, step_part, runtime, &reason))
@@ -234,7 +265,7 @@ static bool save_part(void *self, struct place *place, struct error *error)
 
 bool weir_runtime_save(struct weir_runtime *runtime, struct weir_error *error)
 {
-    if (!is_there(runtime, "runtime", error))
+    if (!takes_calls(runtime, error))
         return false;
     struct error reason = { 0 };
     if (!runtime->lasting)
@@ -285,7 +316,7 @@ bool weir_runtime_train(struct weir_runtime *runtime, const struct weir_training
     struct error reason = { 0 };
     struct weir_result result;
     bool goes_on = true;
-    if (!is_there(runtime, "runtime", error))
+    if (!takes_calls(runtime, error))
         return false;
     if (!training || training->steps == 0) {
         error_set(&reason, "training.steps is needed: 1 or more");
@@ -355,7 +386,7 @@ static bool evaluate_part(void *self, struct place *place, struct error *error)
 bool weir_runtime_evaluate(const struct weir_runtime *runtime, uint64_t step, uint32_t micro_batches, float *losses,
                            struct weir_error *error)
 {
-    if (!is_there(runtime, "runtime", error) || !is_there(losses, "losses", error))
+    if (!takes_calls(runtime, error) || !is_there(losses, "losses", error))
         return false;
     struct error reason = { 0 };
     struct evaluating evaluating = { runtime, step, micro_batches, losses };
@@ -365,6 +396,10 @@ bool weir_runtime_evaluate(const struct weir_runtime *runtime, uint64_t step, ui
 const float *weir_runtime_losses(const struct weir_runtime *runtime, uint32_t *count)
 {
     const struct pipeline *pipeline = first_part(runtime)->pipeline;
+    struct error none = { 0 };
+    *count = 0;
+    if (!is_usable(runtime, &none))
+        return NULL;
     *count = pipeline->schedule->micro_batches;
     return session_last(pipeline->session)->losses;
 }
@@ -387,7 +422,7 @@ static bool trace_part(void *self, struct place *place, struct error *error)
 
 char *weir_runtime_trace(const struct weir_runtime *runtime, struct weir_error *error)
 {
-    if (!is_there(runtime, "runtime", error))
+    if (!takes_calls(runtime, error))
         return NULL;
     struct error reason = { 0 };
     struct tracing tracing = { .runtime = runtime };
@@ -427,7 +462,7 @@ static bool read_part(void *self, struct place *place, struct error *error)
 bool weir_runtime_read(const struct weir_runtime *runtime, uint32_t layer, void *parameters,
                        struct weir_error *error)
 {
-    if (!is_there(runtime, "runtime", error) || !is_there(parameters, "parameters", error))
+    if (!takes_calls(runtime, error) || !is_there(parameters, "parameters", error))
         return false;
     struct error reason = { 0 };
     struct transfer transfer = { .runtime = runtime, .layer = layer, .into = parameters };
@@ -442,7 +477,7 @@ static bool write_part(void *self, struct place *place, struct error *error)
 
 bool weir_runtime_write(struct weir_runtime *runtime, uint32_t layer, const void *parameters, struct weir_error *error)
 {
-    if (!is_there(runtime, "runtime", error) || !is_there(parameters, "parameters", error))
+    if (!takes_calls(runtime, error) || !is_there(parameters, "parameters", error))
         return false;
     struct error reason = { 0 };
     struct transfer transfer = { .runtime = runtime, .layer = layer, .from = parameters };
@@ -451,7 +486,7 @@ bool weir_runtime_write(struct weir_runtime *runtime, uint32_t layer, const void
 
 bool weir_runtime_find(const struct weir_runtime *runtime, const char *name, uint32_t *layer, struct weir_error *error)
 {
-    if (!is_there(runtime, "runtime", error) || !is_there(name, "name", error))
+    if (!takes_calls(runtime, error) || !is_there(name, "name", error))
         return false;
     struct error reason = { 0 };
     for (uint32_t l = 0; l < runtime->layer_count; l++) {
@@ -483,15 +518,22 @@ bool weir_verify(const struct weir_plan *plan, const struct weir_layer *layers, 
     if (!is_there(plan, "plan", error))
         return false;
     const struct weir_running running = running_of(given);
-    struct running_optimizer own = { layers, plan->plan->order, running.update, running.self };
     struct error reason = { 0 };
     struct verification found = { 0 };
+    struct running_optimizer *own = malloc(sizeof *own);
+    if (!own) {
+        error_no_memory(&reason, "a verification");
+        return tell(error, &reason);
+    }
+    *own = (struct running_optimizer){ layers, plan->plan->order, running.update, running.self };
     struct verify_layers what = { .plan = plan->plan, .ours = layers, .theirs = layers, .layer_count = count,
-                                  .settings = running_settings(plan->plan, &running, &own), .steps = steps };
+                                  .settings = running_settings(plan->plan, &running, own), .steps = steps };
     bool good = (steps > 0 || error_set(&reason, "steps is needed: 1 or more")) && are_sound(layers, count, &reason)
              && refuse_options(&running, plan->plan, &reason);
     what.device = good ? device_open("cpu", &reason) : NULL;
     good = what.device && verify_layers(&what, &found, &reason) && judge(&found, &reason);
+    if (!what.device || !device_is_stuck(what.device))  // else a rank was left that may go on with it
+        free(own);
     device_close(what.device);
     return good || tell(error, &reason);
 }

@@ -68,6 +68,22 @@ void whereabouts_wait(struct whereabouts *whereabouts, uint32_t rank, struct act
     atomic_store(line_at(whereabouts, rank), line_of(LINE_WAITS, action));
 }
 
+uint64_t whereabouts_line(const struct whereabouts *whereabouts, uint32_t rank)
+{
+    return atomic_load(line_at(whereabouts, rank));
+}
+
+bool whereabouts_line_waits(uint64_t line)
+{
+    return state_of(line) == LINE_WAITS;
+}
+
+const char *whereabouts_line_action(uint64_t line, char name[ACTION_SIZE])
+{
+    name[0] = '\0';
+    return state_of(line) == LINE_IDLE ? name : action_format(action_of(line), name);
+}
+
 // One that waits does so for copies of its stage, with which it shares gradients or weights.
 static bool is_computing(struct action action)
 {

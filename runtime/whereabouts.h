@@ -37,6 +37,11 @@ void whereabouts_act(struct whereabouts *whereabouts, uint32_t rank, struct acti
 // It waits in this action: a message, REDUCE or STEP, or a computation that copies do together.
 void whereabouts_wait(struct whereabouts *whereabouts, uint32_t rank, struct action action);
 
+// What a rank's line says, as a number that changes whenever the rank moves; whether it waits; and what it is at, or "".
+uint64_t whereabouts_line(const struct whereabouts *whereabouts, uint32_t rank);
+bool whereabouts_line_waits(uint64_t line);
+const char *whereabouts_line_action(uint64_t line, char name[ACTION_SIZE]);
+
 // Adds one sentence, without its full stop, of all that wait, along who waits for whom, and
 // then of those that work. Idle ranks are left out.
 void whereabouts_write(const struct whereabouts *whereabouts, struct text *text);

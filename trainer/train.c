@@ -440,7 +440,8 @@ bool train_plan(const struct plan *plan, const struct model *model, const struct
     checkpoints_close(training.checkpoints);
     lasting_model_free(training.lasting);
     shard_pipelines_free(training.pipelines);
-    split_layers_free(training.layers);
+    if (!training.device || !device_is_stuck(training.device))  // else who was left there may use them
+        split_layers_free(training.layers);
     device_close(training.device);
     free(training.passes);
     if (!good)

@@ -32,7 +32,8 @@ static bool verify_model(struct verify_layers what, const struct model *model, c
         what.device = device;
     }
     const bool good = theirs && split_layers_settle(ours, &what.settings, error) && verify_layers(&what, result, error);
-    split_layers_free(ours);
+    if (!device || !device_is_stuck(device))  // else who was left there may use them
+        split_layers_free(ours);
     model_layers_free(theirs);
     device_close(device);
     return good;
