@@ -172,15 +172,14 @@ static int run(int count, char **arguments)
     int code = 0;
     if (!estimate)
         error_no_memory(&error, "an estimate");
-    else if (!estimate_model(&model, &device, &given.request, estimate, &error))
-        error_at(&error, "%s", given.config);
-    else
+    else if (estimate_model(&model, &device, &given.request, estimate, &error))
         profile = estimate_profile(estimate, &error);
     if (profile && !estimate_add_variants(estimate, &given.variants, profile, &error)) {
-        error_at(&error, "%s", given.config);
         profile_free(profile);
         profile = NULL;
     }
+    if (!profile && estimate)
+        estimate_name_files(given.config, given.device, &device, &error);
     code = profile ? print(&given, estimate, profile) : command_fail(&error);
     profile_free(profile);
     free(estimate);

@@ -1,5 +1,7 @@
 #include "cli/estimate_options.h"
 
+#include <string.h>
+
 #include "cli/options.h"
 
 enum {
@@ -84,3 +86,17 @@ static error_t take(int key, char *argument, struct argp_state *state)
 }
 
 const struct argp estimate_argp = { .options = options, .parser = take };
+
+void estimate_name_files(const char *config, const char *device_file, const struct rated_device *device,
+                         struct error *error)
+{
+    const bool is_file = strpbrk(device_file, "./") != NULL;
+    const size_t length = strlen(device->name);
+    const bool is_of_device = strncmp(error->text, device->name, length) == 0 && error->text[length] == ' ';
+    if (is_of_device && is_file)
+        error_at(error, "%s", device_file);
+    else if (!is_of_device && is_file)
+        error_at(error, "%s with %s", config, device_file);
+    else if (!is_of_device)
+        error_at(error, "%s", config);
+}

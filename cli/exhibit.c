@@ -21,7 +21,8 @@ bool exhibit_simulate(const struct subject_options *options, enum exhibit_detail
         || !simulation_peaks(&exhibit->run.simulation, &exhibit->peak_bytes, error))
         return false;
     if (!simulation_fits_document(&exhibit->run.simulation, error))
-        return error_at(error, "%s", exhibit->file);
+        return options->cost ? error_at(error, "%s with --cost %s", exhibit->file, options->cost)
+                             : error_at(error, "%s", exhibit->file);
     exhibit->run.timeline.unit_ns = subject->unit_ns;
     simulation_title(subject->schedule, exhibit->name, sizeof exhibit->name);
     return true;

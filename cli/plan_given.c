@@ -241,12 +241,12 @@ static bool is_as_it_was(const struct plan_options *given_options)
 }
 
 // Pricing it by another profile, such as a newer one of the same model, may be what is meant.
-static bool say_profile(const struct handmade *handmade, const char *file, const struct profile *profile,
-                          struct error *error)
+static bool say_profile(const struct given_plan *given, const struct handmade *handmade, const struct profile *profile,
+                        struct error *error)
 {
-    const struct plan_company with = { profile->model, profile->hash };
     return !handmade->whole
-        || plan_use(handmade->whole, file, with, BELONGS_BY_MODEL | BELONGS_BY_PROFILE, 0, error);
+        || plan_use_with(handmade->whole, given->plan, profile, given->options->profile,
+                         BELONGS_BY_MODEL | BELONGS_BY_PROFILE, 0, error);
 }
 
 static int run_file(const struct given_plan *given, const struct shared_options *output)
@@ -259,9 +259,11 @@ static int run_file(const struct given_plan *given, const struct shared_options 
     if (handmade) {
         const struct plan_defaults defaults = defaults_of(given, handmade);
         if (plan_request_load(given->options, &defaults, &request, &error)
-            && say_profile(handmade, given->plan, request.request.profile, &error))
+            && say_profile(given, handmade, request.request.profile, &error))
             plan = handmade_plan(handmade, &request.request, &error);
-        if (!plan && handmade->whole)
+        if (!plan && handmade->whole && error.kind == ERROR_INPUT)
+            command_name_files(&error, given->plan, given->options->profile);
+        else if (!plan && handmade->whole)
             error_at(&error, "%s", given->plan);
     }
     bool good = plan != NULL;

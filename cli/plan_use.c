@@ -13,6 +13,20 @@ bool plan_use(const struct plan *plan, const char *file, struct plan_company wit
     return good;
 }
 
+bool plan_use_with(const struct plan *plan, const char *file, const struct profile *profile, const char *profile_file,
+                   unsigned asked, unsigned refused, struct error *error)
+{
+    const unsigned of_profile = BELONGS_BY_MODEL | BELONGS_BY_PROFILE;
+    const struct plan_company with = { profile->model, profile->hash };
+    struct text both = { 0 };
+    text_add(&both, "%s with %s", file, profile_file);
+    const bool good = text_ok(&both, "the names of two files", error)
+        && plan_use(plan, both.data, with, asked & of_profile, refused & of_profile, error)
+        && plan_use(plan, file, with, asked & ~of_profile, refused & ~of_profile, error);
+    text_clear(&both);
+    return good;
+}
+
 bool plan_use_in_run(const struct plan *plan, const char *file, const char *model, struct error *error)
 {
     const unsigned refused = BELONGS_BY_MODEL | BELONGS_BY_MEMORY;

@@ -8,6 +8,10 @@
 bool plan_use(const struct plan *plan, const char *file, struct plan_company with, unsigned asked, unsigned refused,
               struct error *error);
 
+// The same beside a profile: where the plan is not of that one, both files are named.
+bool plan_use_with(const struct plan *plan, const char *file, const struct profile *profile, const char *profile_file,
+                   unsigned asked, unsigned refused, struct error *error);
+
 // The same of one that is to run, of this model (NULL: its own).
 bool plan_use_in_run(const struct plan *plan, const char *file, const char *model, struct error *error);
 

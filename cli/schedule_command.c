@@ -314,8 +314,9 @@ static int run(int count, char **arguments)
     if (good)
         return (is_document ? command_write : command_print)(&text, given.shared.output, 0);
     text_clear(&text);
+    const char *cost = given.from.cost;
     if (is_file(given.name))
-        command_name_files(&error, given.name, NULL);
+        command_name_files(&error, given.name, cost && !strchr(cost, ',') ? cost : NULL);
     return command_fail(&error);
 }
 

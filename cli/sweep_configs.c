@@ -351,6 +351,14 @@ static struct config_request request_of(const struct given *given)
     return request;
 }
 
+static bool are_schedules(const struct given *given, struct error *error)
+{
+    for (size_t i = 0; i < given->schedule_count; i++)
+        if (!generator_find(given->schedules[i], error))
+            return error_at(error, "--schedules");
+    return true;
+}
+
 int command_run_configs(int count, char **arguments)
 {
     struct given given = { .how = estimate_usual(), .optimizer = OPTIMIZER_ADAMW_MASTER };
@@ -365,10 +373,12 @@ int command_run_configs(int count, char **arguments)
         request.model = &model;
         request.device = &device;
         request.self = &progress;
-        sweep = config_sweep_run(&request, &error);
-        progress_end(&progress);
-        if (!sweep)
-            error_at(&error, "%s", given.config);
+        if (are_schedules(&given, &error) && config_check(&request, &error)) {  // else an option is wrong, and no file
+            sweep = config_sweep_run(&request, &error);
+            progress_end(&progress);
+            if (!sweep)
+                estimate_name_files(given.config, given.device, &device, &error);
+        }
     }
     const int code = sweep ? print(&given, sweep) : command_fail(&error);
     config_sweep_free(sweep);

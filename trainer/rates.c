@@ -9,8 +9,10 @@
 
 static const char *const forms[] = { [RATE_COSINE] = "cosine", [RATE_LINEAR] = "linear", [RATE_CONSTANT] = "constant" };
 
-// A number of that many characters, from 0 to 100.
-static bool take_number(const char *word, size_t length, float *number)
+#define MOST_RATE 100
+
+// A number of that many characters.
+static bool take_any_number(const char *word, size_t length, float *number)
 {
     char digits[RATES_SIZE] = { 0 };
     char *end;
@@ -18,7 +20,26 @@ static bool take_number(const char *word, size_t length, float *number)
         return false;
     memcpy(digits, word, length);
     *number = strtof(digits, &end);
-    return *end == '\0' && *number >= 0 && *number <= 100;
+    return *end == '\0';
+}
+
+static bool take_number(const char *word, size_t length, float *number)
+{
+    return take_any_number(word, length, number) && *number >= 0 && *number <= MOST_RATE;
+}
+
+static bool take_highest(const char *words, size_t length, float *rate, struct error *error)
+{
+    if (strlen(words) > RATES_SIZE - 4)
+        return error_set(error, "\"%.60s..\" has %zu characters; at most %d are read", words, strlen(words),
+                         RATES_SIZE - 4);
+    if (!take_any_number(words, length, rate))
+        return error_set(error, "\"%s\" does not begin with a learning rate, such as 0.003", words);
+    if (!(*rate > 0))
+        return error_set(error, "%.*s is no learning rate, which is above 0, such as 0.003", (int)length, words);
+    return *rate <= MOST_RATE
+        || error_set(error, "%.*s is no learning rate, which is at most %d, such as 0.003", (int)length, words,
+                     MOST_RATE);
 }
 
 static bool take_steps(const char *word, size_t length, uint32_t *steps)
@@ -48,7 +69,7 @@ static const char *behind(const char *word, size_t length, const char *name)
 static bool take_word(const char *word, size_t length, struct rates *rates)
 {
     const char *steps = behind(word, length, "warm-up:"), *last = behind(word, length, "to:");
-    float number;
+    float number = 0;
     if (steps)
         return rates->has_warm_up = take_steps(steps, length - (size_t)(steps - word), &rates->warm_up);
     if (!last)
@@ -63,8 +84,8 @@ bool rates_parse(const char *words, struct rates *rates, struct error *error)
 {
     const size_t first = strcspn(words, ",");
     *rates = (struct rates){ .share = USUAL_SHARE };
-    if (strlen(words) > RATES_SIZE - 4 || !take_number(words, first, &rates->highest) || rates->highest == 0)
-        return error_set(error, "\"%.60s\" does not begin with a learning rate above 0, such as 0.003", words);
+    if (!take_highest(words, first, &rates->highest, error))
+        return false;
     for (const char *at = words + first; *at;) {
         const size_t length = strcspn(++at, ",");
         if (!take_word(at, length, rates))

@@ -68,13 +68,25 @@ static void words_are_the_shortest_that_mean_it(void **state)
 static void what_is_no_rate_is_refused(void **state)
 {
     (void)state;
-    static const char *const rows[] = { "", "0", "-1", "nan", "101", "x", "1,", "1,,linear", "1,steep", "1,to:2",
-                                        "1,warm-up:", "1,warm-up:-3", "1,warm-up:1.5", "1,to:", "1 ,linear" };
+    static const char too_high[] = "is no learning rate, which is at most 100", too_low[] = "which is above 0",
+                      none[] = "does not begin with a learning rate", wrong[] = "behind a rate come",
+                      too_long[] = "at most 60 are read";
+    static const struct {
+        const char *words, *sentence;
+    } rows[] = {
+        { "", none }, { "nan", none }, { "x", none }, { "1 ,linear", none }, { "0", too_low }, { "-1", too_low },
+        { "1e-60", too_low }, { "101", too_high }, { "999", too_high }, { "1e30", too_high }, { "1,", wrong },
+        { "1,,linear", wrong }, { "1,steep", wrong }, { "1,to:2", wrong }, { "1,warm-up:", wrong },
+        { "1,warm-up:-3", wrong }, { "1,warm-up:1.5", wrong }, { "1,to:", wrong },
+        { "0.0000000000000000000000000000000000000000000000000000000000001", too_long },
+    };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct error error = { 0 };
         struct rates rates;
-        assert_false(rates_parse(rows[i], &rates, &error));
+        assert_false(rates_parse(rows[i].words, &rates, &error));
         assert_int_equal(error.kind, ERROR_INPUT);
+        if (!strstr(error.text, rows[i].sentence))
+            fail_msg("\"%s\": %s", rows[i].words, error.text);
     }
 }
 
