@@ -2,8 +2,8 @@
 // result on stdout and everything else on stderr, and returns the exit code.
 //
 // Exit codes: 0 done and good; 1 done and the answer is no; 2 usage or input;
-// 3 the machine or a rank failed. To add a command, write NAME_command.c and name
-// it in the table of weir_main.c.
+// 3 the machine or a rank failed; 4 a training run was stopped, and can go on. To
+// add a command, write NAME_command.c and name it in the table of weir_main.c.
 #ifndef CLI_COMMAND_H
 #define CLI_COMMAND_H
 
@@ -12,6 +12,8 @@
 
 #include "common/error.h"
 #include "common/text.h"
+
+enum { COMMAND_STOPPED = 4 };  // the others are the kinds of error.h
 
 struct command {
     const char *name;

@@ -319,7 +319,8 @@ static bool judge(struct elastic *elastic, int status, bool was_asked, struct er
         error_set_kind(error, WEXITSTATUS(status) == 1 ? ERROR_ANSWER : ERROR_INPUT, "the run cannot go on, as its rank has said");
         return false;
     }
-    const bool failed = !WIFEXITED(status) || WEXITSTATUS(status) != 0;
+    const bool is_stopped = WIFEXITED(status) && WEXITSTATUS(status) == COMMAND_STOPPED;
+    const bool failed = !is_stopped && (!WIFEXITED(status) || WEXITSTATUS(status) != 0);
     elastic->failures = failed && step == elastic->began_step ? elastic->failures + 1 : 0;
     elastic->changed_ns = clock_now_ns();
     return members_say(elastic->members, false, elastic->epoch.number, error);
@@ -401,7 +402,7 @@ static enum elastic_part take_part(struct elastic *elastic, char plan[PATH_MAX],
             return ELASTIC_FAILED;
         rest();
     }
-    return ELASTIC_END;
+    return ELASTIC_LEFT;
 }
 
 enum elastic_part elastic_take_part(const struct elastic_request *request, char plan[PATH_MAX], struct error *error)

@@ -23,7 +23,8 @@ struct elastic_request {
 
 enum elastic_part {
     ELASTIC_RANK,  // of a process that is a rank of an epoch: it has the launcher's environment, and goes on from there
-    ELASTIC_END,   // the run has come to its end, or this member has left it as it was asked to
+    ELASTIC_END,   // the run has come to its end
+    ELASTIC_LEFT,  // this member has left it as it was asked to
     ELASTIC_FAILED
 };
 

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -200,7 +201,9 @@ static const struct argp argp = {
            " or cuda:all) are a rank each in one process.\n\n"
            "Ctrl-C or SIGTERM ends the run behind the iteration at hand, with a checkpoint if there is a folder for"
            " them; a second one ends it at once. A run that is gone on with (--resume) ends with the bits of one that"
-           " was never ended; by another plan it starts from the same weights.\n\nExample:\n"
+           " was never ended; by another plan it starts from the same weights.\n\n"
+           "Exit code 4: it was stopped, and --resume goes on with it; 1: it was stopped and nothing is kept, the loss is"
+           " no number, or --beat is not reached.\n\nExample:\n"
            "  weir train gpt-nano --plan plan.json --steps 150 \\\n      --data /usr/share/common-licenses\n",
 };
 
@@ -405,6 +408,7 @@ struct task {
     const struct given *given;
     const struct plan *plan;
     const struct model *model;
+    atomic_bool can_go_on;  // it was stopped, and is kept
 };
 
 // By content: the same text may have another name on another machine.
@@ -420,7 +424,7 @@ static bool agree_on_data(const struct process_group *group, const struct text_d
 
 static bool train(void *self, const struct run_place *place, bool speaks, struct error *error)
 {
-    const struct task *task = self;
+    struct task *task = self;
     const struct given *given = task->given;
     struct text_data data;
     if (!text_data_load(given->data, &data, error))
@@ -469,6 +473,8 @@ static bool train(void *self, const struct run_place *place, bool speaks, struct
         good = say_where_it_is(given, &result, error);
     }
     good = good && (!speaks || judge_saving(given, &result, error));
+    if (good && result.is_stopped && given->checkpoints.folder)
+        atomic_store(&task->can_go_on, true);
     text_clear(&text);
     train_result_clear(&result);
     return good;
@@ -524,7 +530,7 @@ static int run(int count, char **arguments)
     char path[PATH_MAX];
     enum elastic_part part = ELASTIC_RANK;
     good = good && (!given.elastic || become_rank(&given, &plan, path, &part, &error));
-    struct task task = { &given, plan, model };
+    struct task task = { .given = &given, .plan = plan, .model = model };
     enum { AGREED = 11 };
     struct agreed agreed[AGREED] = { { .what = "--rate" }, { .what = "--flush-every" }, { .what = "--checkpoints" },
                                      { .what = "--save-every" }, { .what = "--keep" }, { .what = "--resume" },
@@ -546,8 +552,9 @@ static int run(int count, char **arguments)
                                            .agreed = agreed, .agreed_count = AGREED,
                                            .verbose = given.verbose, .work = train, .self = &task };
     struct ranks ranks = { 0 };
-    good = good ? ranks_run(&ranks, &request, &error) : part == ELASTIC_END;
-    const int code = ranks_part(&ranks, good ? 0 : command_fail(&error));
+    good = good ? ranks_run(&ranks, &request, &error) : part == ELASTIC_END || part == ELASTIC_LEFT;
+    const bool can_go_on = atomic_load(&task.can_go_on) || part == ELASTIC_LEFT;
+    const int code = ranks_part(&ranks, !good ? command_fail(&error) : can_go_on ? COMMAND_STOPPED : 0);
     model_free(model);
     plan_free(plan);
     free(go_on);

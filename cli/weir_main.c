@@ -50,7 +50,7 @@ static void print_help(FILE *to)
         fprintf(to, "  %-10s %s\n", commands[i]->name, commands[i]->about);
     fprintf(to, "\n`weir help COMMAND` says more, with an example; so does `weir COMMAND --help`.\n"
                 "Exit codes: 0 done and good; 1 done and the answer is no; 2 usage or input;\n"
-                "3 the machine failed.\n");
+                "3 the machine or a rank failed; 4 a training run was stopped and can go on.\n");
 }
 
 // What argp and getopt say quotes arguments, and names among them are of files that others may have named. It is one

@@ -16,7 +16,7 @@ wait_for() {  # a checkpoint behind that step, in that epoch or a later one
     done
     echo "$1: nothing behind step $2 in epoch $3"
 }
-losses() { awk '$1 == "step" { last[$2] = $5 } END { for (step in last) print step, last[step] }' "$@" | sort -n; }
+losses() { awk '$1 == "step" { last[$2] = $6 } END { for (step in last) print step, last[step] }' "$@" | sort -n; }
 
 (train) >whole.txt 2>&1
 losses whole.txt >whole.losses

@@ -1,6 +1,6 @@
 // A rank of a training run is killed (SIGKILL), or stopped (SIGSTOP), at a random moment from its start on: all others
 // end with exit code 3, name it, and leave nothing behind but checkpoints that `weir eval` loads. Where it is asked to
-// stop (SIGTERM) all end well, and leave one of the step that they say. Under every engine: threads of one process,
+// stop (SIGTERM) all end with exit code 4, and leave one of the step that they say. Under every engine: threads of one process,
 // processes that meet by a file, processes of mpirun. Several runs go side by side, since one whose rank is stopped
 // mostly waits; of those of mpirun, which name no place, half have no weir-mpi.so to meet by, and none takes another's
 // ranks.
@@ -363,7 +363,7 @@ static const char *judge_asked(struct trial *trial, unsigned long long step)
     bool are_well = trial->have_ended;
     trial->launcher_failed = trial->engine == MPIRUN && (trial->statuses[0] == -1 || WIFSIGNALED(trial->statuses[0]));
     for (size_t i = 0; i < trial->started_count && !trial->launcher_failed; i++)
-        are_well = are_well && WIFEXITED(trial->statuses[i]) && WEXITSTATUS(trial->statuses[i]) == 0;
+        are_well = are_well && WIFEXITED(trial->statuses[i]) && WEXITSTATUS(trial->statuses[i]) == 4;
     snprintf(name, sizeof name, "kept/step-%llu", step);
     return !are_well ? "a rank did not end well" : access(in_folder(trial, name, path), F_OK) == 0
          ? NULL : "the step that it stopped behind is not kept";
