@@ -166,7 +166,7 @@ int main(int count, char **arguments)
         good = measure("gpt-nano", 11, folder, &error) && measure("gpt-10m", 3, folder, &error);
     }
     if (count != 4 && folder) {
-        run_folder_keep(folder, UINT64_MAX, 0, &none);
+        run_folder_keep(folder, UINT64_MAX, 0, 0, &none);
         rmdir(folder);
     }
     if (!good)

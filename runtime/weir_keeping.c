@@ -147,12 +147,16 @@ static bool is_worth(const struct running_part *part)
     return isfinite(session_last(part->pipeline->session)->loss);
 }
 
+static struct checkpoint_moment moment_of(const struct session *session)
+{
+    return (struct checkpoint_moment){ .step = session_steps(session), .passes = session_steps(session),
+                                       .loss = session_last(session)->loss };
+}
+
 bool keeping_step(struct running_part *part, struct error *error)
 {
-    const struct session *session = part->pipeline->session;
-    return !is_worth(part)
-        || checkpoints_pass(part->checkpoints, session_steps(session), session_steps(session),
-                            session_last(session)->loss, error);
+    const struct checkpoint_moment moment = moment_of(part->pipeline->session);
+    return !is_worth(part) || checkpoints_pass(part->checkpoints, &moment, error);
 }
 
 bool keeping_save(const struct weir_runtime *runtime, struct running_part *part, struct error *error)
@@ -161,8 +165,8 @@ bool keeping_save(const struct weir_runtime *runtime, struct running_part *part,
     if (!is_worth(part))
         return error_set_kind(error, ERROR_ANSWER, "the loss of step %llu is no number: no checkpoint of it is made",
                               (unsigned long long)session_steps(session) - 1);
-    return checkpoints_end(part->checkpoints, session_steps(session), session_steps(session),
-                           session_last(session)->loss, error)
+    const struct checkpoint_moment moment = moment_of(session);
+    return checkpoints_end(part->checkpoints, &moment, error)
         && (!checkpoints_have_failed(part->checkpoints)
             || error_set_kind(error, ERROR_MACHINE, "%.300s: the checkpoint of step %llu could not be written",
                               runtime->running.keeping->folder, (unsigned long long)session_steps(session)));

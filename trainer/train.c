@@ -151,8 +151,8 @@ static bool end_pass(struct training *training, const struct train_result *resul
     if (!ask_to_stop(training, stops, error))
         return false;
     const bool ends = *stops || training->step >= training->settings->steps;
-    return !checkpoints
-        || (ends ? checkpoints_end : checkpoints_pass)(checkpoints, training->step, passes, result->last_loss, error);
+    const struct checkpoint_moment moment = { .step = training->step, .passes = passes, .loss = result->last_loss };
+    return !checkpoints || (ends ? checkpoints_end : checkpoints_pass)(checkpoints, &moment, error);
 }
 
 // Of a rank that is lost between two passes as of one that is lost within one (run.h): the last actions are those of

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -110,6 +111,33 @@ static bool resume(struct checkpoints *checkpoints, uint64_t *step, uint64_t *pa
     return good;
 }
 
+// Of those that are there, as rank 0 reads them; what is damaged is none.
+static bool find_best(const struct checkpoints_request *request, struct saved_best *best, struct error *error)
+{
+    const struct process_group *group = request->group;
+    size_t count = 0;
+    struct error none = { 0 };
+    uint64_t *steps = is_first(request) ? run_folder_steps(request->settings.folder, &count, error) : NULL;
+    *best = (struct saved_best){ 0 };
+    if (!ranks_all_good(group, !is_first(request) || steps, error)) {
+        free(steps);
+        return false;
+    }
+    for (size_t i = 0; i < count; i++) {
+        char checkpoint[PATH_MAX], path[PATH_MAX];
+        size_t length = 0;
+        char *text = run_folder_path(request->settings.folder, steps[i], checkpoint, &none)
+                       ? run_folder_manifest(checkpoint, &length, path, &none) : NULL;
+        struct manifest *found = text ? manifest_read(text, length, path, &none) : NULL;
+        if (found && found->has_held && (best->step == 0 || found->held_loss < best->loss))
+            *best = (struct saved_best){ found->step, found->held_loss };
+        manifest_free(found);
+        free(text);
+    }
+    free(steps);
+    return !group || group->broadcast(group->self, 0, best, sizeof *best, error);
+}
+
 static void tell(void *self, const char *sentence)
 {
     const struct checkpoints_request *request = self;
@@ -133,11 +161,12 @@ struct checkpoints *checkpoints_open(const struct checkpoints_request *request, 
     }
     *step = *passes = 0;
     bool good = checkpoints || error_no_memory(error, "checkpoints");
+    struct saved_best best = { 0 };
     good = ranks_all_good(request->group, good, error) && prepare_folder(checkpoints, error)
-        && resume(checkpoints, step, passes, error);
+        && resume(checkpoints, step, passes, error) && find_best(request, &best, error);
     if (good) {
         const struct saver_settings settings = {
-            .folder = request->settings.folder, .keep = request->settings.keep, .group = request->group,
+            .folder = request->settings.folder, .keep = request->settings.keep, .best = best, .group = request->group,
             .form = request->lasting->form, .layers = request->lasting->layers,
             .layer_count = request->lasting->layer_count, .files = request->lasting->files,
             .file_count = request->lasting->file_count, .pipeline = request->pipeline, .tell = tell,
@@ -162,28 +191,46 @@ void checkpoints_close(struct checkpoints *checkpoints)
 
 // --- saving --------------------------------------------------------------------------------
 
-static bool save(struct checkpoints *checkpoints, uint64_t step, uint64_t passes, double loss, struct error *error)
+static bool save(struct checkpoints *checkpoints, const struct checkpoint_moment *moment, struct error *error)
 {
-    checkpoints->run.step = checkpoints->last = step;
-    checkpoints->run.steps = step > checkpoints->run.steps ? step : checkpoints->run.steps;  // of one without an end
-    checkpoints->run.passes = passes;
-    checkpoints->run.loss = loss;
-    return saver_save(checkpoints->saver, &checkpoints->run, error);
+    struct manifest *run = &checkpoints->run;
+    run->step = checkpoints->last = moment->step;
+    run->steps = moment->step > run->steps ? moment->step : run->steps;  // of one without an end
+    run->passes = moment->passes;
+    run->loss = moment->loss;
+    run->has_held = moment->has_held && isfinite(moment->held_loss);
+    run->held_loss = run->has_held ? moment->held_loss : 0;
+    return saver_save(checkpoints->saver, run, error);
 }
 
-bool checkpoints_pass(struct checkpoints *checkpoints, uint64_t step, uint64_t passes, double loss,
-                      struct error *error)
+// What is being written may be better than all that is there.
+static bool is_best(struct checkpoints *checkpoints, const struct checkpoint_moment *moment, bool *is, struct error *error)
+{
+    *is = false;
+    if (!moment->has_held || !isfinite(moment->held_loss))
+        return true;
+    if (!saver_finish(checkpoints->saver, error))
+        return false;
+    const struct saved_best best = saver_best(checkpoints->saver);
+    *is = best.step == 0 || moment->held_loss < best.loss;
+    return true;
+}
+
+bool checkpoints_pass(struct checkpoints *checkpoints, const struct checkpoint_moment *moment, struct error *error)
 {
     const uint32_t every = checkpoints->request.settings.every;
-    if (every > 0 && step / every > checkpoints->last / every)
-        return save(checkpoints, step, passes, loss, error);
+    const bool is_due = every > 0 && moment->step / every > checkpoints->last / every;
+    bool is_the_best;
+    if (!is_best(checkpoints, moment, &is_the_best, error))
+        return false;
+    if (moment->step > checkpoints->last && (is_due || moment->is_wanted || is_the_best))
+        return save(checkpoints, moment, error);
     return saver_look(checkpoints->saver, error);
 }
 
-bool checkpoints_end(struct checkpoints *checkpoints, uint64_t step, uint64_t passes, double loss,
-                     struct error *error)
+bool checkpoints_end(struct checkpoints *checkpoints, const struct checkpoint_moment *moment, struct error *error)
 {
-    if (step > checkpoints->last && !save(checkpoints, step, passes, loss, error))
+    if (moment->step > checkpoints->last && !save(checkpoints, moment, error))
         return false;
     return checkpoints_wait(checkpoints, error);
 }
@@ -191,6 +238,11 @@ bool checkpoints_end(struct checkpoints *checkpoints, uint64_t step, uint64_t pa
 bool checkpoints_wait(struct checkpoints *checkpoints, struct error *error)
 {
     return saver_finish(checkpoints->saver, error);
+}
+
+struct saved_best checkpoints_best(const struct checkpoints *checkpoints)
+{
+    return saver_best(checkpoints->saver);
 }
 
 uint64_t checkpoints_newest(const struct checkpoints *checkpoints)

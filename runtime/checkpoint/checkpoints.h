@@ -8,7 +8,7 @@
 struct checkpoint_settings {
     const char *folder;  // NULL: nothing is kept
     uint32_t every;      // steps, and after the last one; 0: only then
-    uint32_t keep;       // the newest ones
+    uint32_t keep;       // the newest ones; of those whose loss on held-out data is known the best stays, too
     bool resume;         // from the newest whole one
 };
 
@@ -31,17 +31,25 @@ struct checkpoints *checkpoints_open(const struct checkpoints_request *request, 
                                      struct error *error);
 void checkpoints_close(struct checkpoints *checkpoints);
 
-// After the pass behind which so many steps are made.
-bool checkpoints_pass(struct checkpoints *checkpoints, uint64_t step, uint64_t passes, double loss,
-                      struct error *error);
+// Where a run is, between two passes.
+struct checkpoint_moment {
+    uint64_t step, passes;  // made
+    double loss;            // of the last step
+    bool has_held;          // whether that on held-out data is known here
+    double held_loss;       // which is it
+    bool is_wanted;         // somebody has asked for a checkpoint of this moment
+};
+
+// After a pass. A checkpoint is made where one is due or wanted, and where the held-out loss is the best so far.
+bool checkpoints_pass(struct checkpoints *checkpoints, const struct checkpoint_moment *moment, struct error *error);
 // The run ends: a checkpoint of where it is, unless there is one; and all that is being written is waited for.
-bool checkpoints_end(struct checkpoints *checkpoints, uint64_t step, uint64_t passes, double loss,
-                     struct error *error);
+bool checkpoints_end(struct checkpoints *checkpoints, const struct checkpoint_moment *moment, struct error *error);
 // Only the latter.
 bool checkpoints_wait(struct checkpoints *checkpoints, struct error *error);
 
 // The newest one, and whether the last could not be written (saver.h).
 uint64_t checkpoints_newest(const struct checkpoints *checkpoints);
+struct saved_best checkpoints_best(const struct checkpoints *checkpoints);
 bool checkpoints_have_failed(const struct checkpoints *checkpoints);
 
 #endif

@@ -71,6 +71,8 @@ static void write_loss_scale(const struct manifest *manifest, struct json_writer
 // The first that can hold what is in it.
 static uint64_t version_of(const struct manifest *manifest)
 {
+    if (manifest->has_held)
+        return 4;
     if (manifest->freeze_step > 0 || manifest->copy_count > 0)
         return 3;
     return manifest->batch > 0 || manifest->loss_scale.scale[0] ? 2 : 1;
@@ -103,6 +105,8 @@ static void write_with(const struct manifest *manifest, const char *hash, struct
     json_put_u64(&json, "step", manifest->step);
     json_put_u64(&json, "passes", manifest->passes);
     json_put_fraction(&json, "loss", manifest->loss);
+    if (manifest->has_held)
+        json_put_fraction(&json, "held_loss", manifest->held_loss);
     write_layers(manifest, &json);
     write_copies(manifest, &json);
     json_put_string(&json, "hash", hash);
@@ -208,7 +212,7 @@ static bool read_copies(struct json *root, struct manifest *manifest, struct err
 
 static bool read_all(struct json *root, struct manifest *manifest, char hash[HASH_SIZE], struct error *error)
 {
-    const uint64_t version = json_format(root, "weir.checkpoint", 3);
+    const uint64_t version = json_format(root, "weir.checkpoint", 4);
     manifest->model = strdup(json_string(root, "model"));
     if (!manifest->model)
         return error_no_memory(error, "a checkpoint");
@@ -230,6 +234,9 @@ static bool read_all(struct json *root, struct manifest *manifest, char hash[HAS
     manifest->step = json_u64(root, "step", 1, manifest->steps ? manifest->steps : JSON_MAX);
     manifest->passes = json_u64(root, "passes", 1, manifest->step ? manifest->step : JSON_MAX);
     manifest->loss = json_fraction(root, "loss");
+    manifest->has_held = version >= 4 && json_has(root, "held_loss");
+    if (manifest->has_held)
+        manifest->held_loss = json_fraction(root, "held_loss");
     if (!read_layers(root, manifest, error) || (version >= 3 && !read_copies(root, manifest, error)))
         return false;
     if (version > version_of(manifest))

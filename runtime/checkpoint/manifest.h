@@ -41,6 +41,8 @@ struct manifest {
     uint64_t step;        // made so far
     uint64_t passes;      // as many, or fewer where a pass is of several steps; batches are drawn by their number
     double loss;          // of the last step, with six decimals
+    bool has_held;        // whether the loss on held-out data behind that step is known, by which checkpoints are better
+    double held_loss;     // or worse than others; with six decimals
     struct manifest_layer *layers;  // in the order of the model
     size_t layer_count;
     struct manifest_layer *copies;  // what copies of stages keep for themselves (copy_states.h), a file each

@@ -235,13 +235,13 @@ bool run_folder_clean(const char *folder, struct error *error)
     return good;
 }
 
-bool run_folder_keep(const char *folder, uint64_t step, uint32_t keep, struct error *error)
+bool run_folder_keep(const char *folder, uint64_t step, uint32_t keep, uint64_t best, struct error *error)
 {
     struct steps steps = { 0 };
     uint32_t kept = 0;
     bool good = list(folder, "", &steps, error);
     for (size_t s = 0; good && s < steps.count; s++)
-        if (steps.at[s] <= step && kept++ >= keep)
+        if (steps.at[s] <= step && kept++ >= keep && steps.at[s] != best)
             good = remove_checkpoint(folder, steps.at[s], error);
     free(steps.at);
     return good;

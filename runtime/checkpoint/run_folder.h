@@ -54,8 +54,8 @@ bool run_folder_commit(const char *folder, uint64_t step, const struct run_file 
                        const struct text *manifest, struct error *error);
 bool run_folder_discard(const char *folder, uint64_t step, struct error *error);
 
-// Of the checkpoints up to a step leaves the `keep` newest.
-bool run_folder_keep(const char *folder, uint64_t step, uint32_t keep, struct error *error);
+// Of the checkpoints up to a step leaves the `keep` newest, and that of step `best` (0: none).
+bool run_folder_keep(const char *folder, uint64_t step, uint32_t keep, uint64_t best, struct error *error);
 
 // The manifest of a checkpoint's folder, as text; free() it.
 char *run_folder_manifest(const char *checkpoint, size_t *length, char path[PATH_MAX], struct error *error);

@@ -32,6 +32,7 @@ struct saver {
     char *model;
     enum saving saving;
     uint64_t newest;
+    struct saved_best best;
     bool has_failed;
 
     pthread_t thread;
@@ -69,6 +70,16 @@ static bool write_layers(struct saver *saver, struct error *error)
     return good;
 }
 
+// Once the checkpoint at hand is there.
+static struct saved_best next_best(const struct saver *saver)
+{
+    const struct manifest *manifest = &saver->manifest;
+    const bool is_better = manifest->has_held
+                        && (saver->best.step == 0 || manifest->held_loss < saver->best.loss
+                            || saver->best.step == manifest->step);
+    return is_better ? (struct saved_best){ manifest->step, manifest->held_loss } : saver->best;
+}
+
 static bool commit(struct saver *saver, struct error *error)
 {
     const struct saver_settings *settings = &saver->settings;
@@ -76,7 +87,7 @@ static bool commit(struct saver *saver, struct error *error)
     struct text text = { 0 };
     manifest_write(&saver->manifest, &text);
     const bool good = run_folder_commit(settings->folder, step, settings->files, settings->file_count, &text, error)
-                   && run_folder_keep(settings->folder, step, settings->keep, error);
+                   && run_folder_keep(settings->folder, step, settings->keep, next_best(saver).step, error);
     text_clear(&text);
     return good;
 }
@@ -185,8 +196,10 @@ struct saver *saver_create(const struct saver_settings *settings, struct error *
 {
     struct saver *saver = calloc(1, sizeof *saver);
     bool good = saver || error_no_memory(error, "a checkpoint");
-    if (saver)
+    if (saver) {
         saver->settings = *settings;
+        saver->best = settings->best;
+    }
     good = good && prepare(saver, error) && start(saver, error);
     if (ranks_all_good(settings->group, good, error))
         return saver;
@@ -320,6 +333,7 @@ bool saver_look(struct saver *saver, struct error *error)
     } else if (saver->saving == SAVING_NAME) {
         saver->saving = SAVING_NOTHING;
         saver->newest = saver->manifest.step;
+        saver->best = next_best(saver);
     } else {
         if (!gather_written(saver, error))
             return false;
@@ -406,4 +420,9 @@ uint64_t saver_newest(const struct saver *saver)
 bool saver_has_failed(const struct saver *saver)
 {
     return saver->has_failed;
+}
+
+struct saved_best saver_best(const struct saver *saver)
+{
+    return saver->best;
 }

@@ -24,9 +24,16 @@
 
 struct saver;
 
+// The checkpoint of the least loss on held-out data.
+struct saved_best {
+    uint64_t step;  // 0: none
+    double loss;
+};
+
 struct saver_settings {
     const char *folder;
-    uint32_t keep;                      // as many whole checkpoints stay
+    uint32_t keep;                      // as many whole checkpoints stay, and the best
+    struct saved_best best;             // so far
     const struct process_group *group;  // NULL: one process has all ranks
     struct lasting_form form;
     const struct lasting_layer *layers;  // of the pipeline, borrowed like all of this
@@ -51,6 +58,8 @@ bool saver_finish(struct saver *saver, struct error *error);
 
 // The step of the newest checkpoint that was committed; 0: none was. And whether the last that was begun could not be.
 uint64_t saver_newest(const struct saver *saver);
+// The best that is there, also of those before.
+struct saved_best saver_best(const struct saver *saver);
 bool saver_has_failed(const struct saver *saver);
 
 #endif

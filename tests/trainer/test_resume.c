@@ -38,7 +38,7 @@ static int make_folder(void **state)
 static void empty_folder(void)
 {
     struct error error = { 0 };
-    assert_good(run_folder_keep(folder, UINT64_MAX, 0, &error) && run_folder_clean(folder, &error), error);
+    assert_good(run_folder_keep(folder, UINT64_MAX, 0, 0, &error) && run_folder_clean(folder, &error), error);
 }
 
 static int remove_folder(void **state)

@@ -56,6 +56,32 @@ static void a_loss_scale_is_read_and_written_again(void **state)
     free(example);
 }
 
+static void a_held_out_loss_is_read_and_written_again(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    struct text text = { 0 }, again = { 0 };
+    char *example = test_document("docs/formats/checkpoint.md");
+    struct manifest *manifest = read_text(example, &error);
+    assert_good(manifest, error);
+    assert_false(manifest->has_held);
+    manifest->has_held = true;
+    manifest->held_loss = 1.5;
+    manifest_write(manifest, &text);
+    manifest_free(manifest);
+    assert_non_null(strstr(text.data, "\"version\": 4,\n"));
+    assert_non_null(strstr(text.data, "\"held_loss\": 1.500000,\n"));
+    manifest = read_text(text.data, &error);
+    assert_good(manifest, error);
+    assert_true(manifest->has_held && manifest->held_loss == 1.5);
+    manifest_write(manifest, &again);
+    assert_string_equal(again.data, text.data);
+    manifest_free(manifest);
+    text_clear(&text);
+    text_clear(&again);
+    free(example);
+}
+
 static void a_batch_is_read_and_written_again(void **state)
 {
     (void)state;
@@ -119,8 +145,8 @@ struct changed_row {
 
 static struct changed_row changed[] = {
     { "another_format_is_refused", "weir.checkpoint", "weir.plan", "manifest.json: format: is \"weir.plan\"" },
-    { "a_later_version_is_refused", "\"version\": 1", "\"version\": 4",
-      "manifest.json: version: is 4; this Weir reads up to version 3" },
+    { "a_later_version_is_refused", "\"version\": 1", "\"version\": 5",
+      "manifest.json: version: is 5; this Weir reads up to version 4" },
     { "a_version_without_a_need_is_refused", "\"version\": 1", "\"version\": 2",
       "manifest.json: version: is 2, and all that it says was there before" },
     { "a_batch_has_a_version", "\"seed\"", "\"batch\": 7,\n  \"seed\"", "manifest.json: key \"batch\" is not known" },
@@ -173,6 +199,7 @@ int main(void)
         cmocka_unit_test(the_example_is_read_and_written_again),
         cmocka_unit_test(a_batch_is_read_and_written_again),
         cmocka_unit_test(what_copies_keep_is_read_and_written_again),
+        cmocka_unit_test(a_held_out_loss_is_read_and_written_again),
         cmocka_unit_test(a_loss_scale_is_read_and_written_again),
         cmocka_unit_test(every_bit_counts),
     };

@@ -218,7 +218,7 @@ static bool save(uint64_t step, struct error *error)
     }
     struct text text = { 0 };
     manifest_write(&manifest, &text);
-    good = good && run_folder_commit(folder, step, NULL, 0, &text, error) && run_folder_keep(folder, step, 1, error);
+    good = good && run_folder_commit(folder, step, NULL, 0, &text, error) && run_folder_keep(folder, step, 1, 0, error);
     text_clear(&text);
     return good;
 }
@@ -275,7 +275,7 @@ static void begin_with_step_1(void)
 {
     struct error error = { 0 };
     mend();
-    assert_good(run_folder_keep(folder, UINT64_MAX, 0, &error) && run_folder_clean(folder, &error), error);
+    assert_good(run_folder_keep(folder, UINT64_MAX, 0, 0, &error) && run_folder_clean(folder, &error), error);
     assert_int_equal(names_in_folder(), 0);
     assert_good(save(1, &error), error);
     mend();
@@ -292,7 +292,7 @@ static int remove_folder(void **state)
     (void)state;
     struct error error = { 0 };
     mend();
-    return run_folder_keep(folder, UINT64_MAX, 0, &error) && run_folder_clean(folder, &error) ? rmdir(folder) : -1;
+    return run_folder_keep(folder, UINT64_MAX, 0, 0, &error) && run_folder_clean(folder, &error) ? rmdir(folder) : -1;
 }
 
 // --- what must hold -----------------------------------------------------------------------------
@@ -376,6 +376,41 @@ static void a_disk_that_fails_at_any_call_leaves_a_whole_checkpoint(void **state
         assert_int_equal(newest_whole(when), 3);
         assert_good(run_folder_clean(folder, &none), none);
         assert_int_equal(names_in_folder(), 1);
+    }
+}
+
+static void the_best_stays_beside_the_newest(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    begin_with_step_1();
+    for (uint64_t step = 2; step <= 5; step++) {
+        char path[PATH_MAX];
+        assert_good(run_folder_begin(folder, step, &error) && run_folder_aside(folder, step, path, &error), error);
+        assert_good(run_folder_commit(folder, step, NULL, 0, &(struct text){ .data = (char[]){ "{}" }, .length = 2 }, &error),
+                    error);
+    }
+    static const struct {
+        uint64_t step, best;
+        uint32_t keep;
+        const char *left;
+    } rows[] = {
+        { 4, 1, 3, "12345" },  // behind the step nobody looks
+        { 5, 2, 3, "2345" },
+        { 5, 2, 2, "245" },
+        { 5, 5, 2, "45" },     // the best is one of the newest
+        { 5, 1, 1, "5" },      // it is not there any more
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char left[10] = "";
+        assert_good(run_folder_keep(folder, rows[i].step, rows[i].keep, rows[i].best, &error), error);
+        size_t count;
+        uint64_t *steps = run_folder_steps(folder, &count, &error);
+        assert_good(steps, error);
+        for (size_t s = count; s-- > 0;)
+            snprintf(left + strlen(left), sizeof left - strlen(left), "%llu", (unsigned long long)steps[s]);
+        free(steps);
+        assert_string_equal(left, rows[i].left);
     }
 }
 
@@ -482,7 +517,7 @@ static void a_link_goes_and_what_it_points_to_stays(void **state)
     for (size_t t = 0; t < sizeof targets / sizeof targets[0]; t++) {
         for (size_t i = 0; i < sizeof removed / sizeof removed[0]; i++)
             put_link(targets[t], removed[i]);
-        assert_good(save(9, &error) && run_folder_keep(folder, 9, 1, &error), error);  // step-7 is an old one
+        assert_good(save(9, &error) && run_folder_keep(folder, 9, 1, 0, &error), error);  // step-7 is an old one
         assert_good(run_folder_clean(folder, &error), error);
         assert_elsewhere(elsewhere, targets[t]);
         for (size_t i = 0; i < sizeof removed / sizeof removed[0]; i++)
@@ -569,6 +604,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_run_that_ends_at_any_call_leaves_a_whole_checkpoint),
         cmocka_unit_test(a_disk_that_fails_at_any_call_leaves_a_whole_checkpoint),
+        cmocka_unit_test(the_best_stays_beside_the_newest),
         cmocka_unit_test(other_peoples_files_stay),
         cmocka_unit_test(a_link_goes_and_what_it_points_to_stays),
         cmocka_unit_test(nothing_is_written_through_a_link),
