@@ -13,8 +13,9 @@ enum { TURN = 8 };
 enum { PARAMETERS, TIED, OUTPUTS, SAVED, WORKSPACE, PLACES };
 
 struct forward {
-    const struct forward_request *request;
+    struct forward_request request;
     const struct weir_layer *layers;
+    const uint32_t *order;  // of the plan, where these are in that order; NULL: they are in the model's
     size_t layer_count;
     bool computes;
     struct queue *queue;
@@ -35,7 +36,7 @@ static void find_bytes(struct forward *forward, uint64_t bytes[PLACES])
         bytes[SAVED] = max_u64(bytes[SAVED], layer->saved_bytes);
         bytes[WORKSPACE] = max_u64(bytes[WORKSPACE], layer->workspace_bytes);
     }
-    bytes[OUTPUTS] = forward->room_count * forward->output_bytes * min_u64(TURN, forward->request->micro_batches);
+    bytes[OUTPUTS] = forward->room_count * forward->output_bytes * min_u64(TURN, forward->request.micro_batches);
 }
 
 static bool is_taken(const struct forward *forward, const uint32_t *last_reader, size_t layer, uint32_t room)
@@ -64,46 +65,70 @@ static bool find_rooms(struct forward *forward, struct error *error)
     return true;
 }
 
-static bool open_forward(struct forward *forward, struct error *error)
+static bool take_memory(struct forward *forward, struct error *error)
 {
-    const struct forward_request *request = forward->request;
-    const struct plan *plan = request->pipeline->plan;
+    struct device *device = forward->request.device;
     uint64_t bytes[PLACES] = { 0 };
-    forward->layers = request->pipeline->layers;
-    forward->layer_count = plan->stages[plan->stage_count - 1].end;
-    forward->computes = !request->group || request->group->rank == 0;
-    bool good = find_rooms(forward, error);
-    if (good)
-        find_bytes(forward, bytes);
+    if (!find_rooms(forward, error))
+        return false;
+    find_bytes(forward, bytes);
     forward->host = malloc(bytes[PARAMETERS] + 1);
-    good = good && (forward->host || error_no_memory(error, "the parameters of a layer"));
+    if (!forward->host)
+        return error_no_memory(error, "the parameters of a layer");
     if (!forward->computes)
-        return good;
-    forward->queue = good ? queue_create(request->device, error) : NULL;
-    good = forward->queue != NULL;
+        return true;
+    forward->queue = queue_create(device, error);
+    bool good = forward->queue != NULL;
     for (int place = 0; good && place < PLACES; place++) {
-        forward->places[place] = device_allocate(request->device, round_to_256(bytes[place] + 1), error);
+        forward->places[place] = device_allocate(device, round_to_256(bytes[place] + 1), error);
         good = forward->places[place] != NULL;
     }
     return good;
 }
 
-static void close_forward(struct forward *forward)
+void forward_close(struct forward *forward)
 {
+    if (!forward)
+        return;
     queue_free(forward->queue);  // first: it is done with the memory then
     for (int place = 0; place < PLACES; place++)
-        device_release(forward->request->device, forward->places[place]);
+        device_release(forward->request.device, forward->places[place]);
     free(forward->host);
     free(forward->room_of);
+    free(forward);
+}
+
+static void find_layers(struct forward *forward)
+{
+    const struct forward_request *request = &forward->request;
+    const struct plan *plan = request->pipeline->plan;
+    forward->layers = request->layers ? request->layers : request->pipeline->layers;
+    forward->order = request->layers ? NULL : plan->order;
+    forward->layer_count = plan->stages[plan->stage_count - 1].end;
+}
+
+struct forward *forward_open(const struct forward_request *request, struct error *error)
+{
+    struct forward *forward = calloc(1, sizeof *forward);
+    bool good = forward || error_no_memory(error, "the losses of micro-batches");
+    if (good) {
+        forward->request = *request;
+        forward->computes = !request->group || request->group->rank == 0;
+        find_layers(forward);
+        good = take_memory(forward, error);
+    }
+    if (ranks_all_good(request->group, good, error))
+        return forward;
+    forward_close(forward);
+    return NULL;
 }
 
 static bool fetch(const struct forward *forward, const struct weir_layer *layer, int place, struct error *error)
 {
-    const uint32_t *order = forward->request->pipeline->plan->order, at = (uint32_t)(layer - forward->layers);
-    const uint32_t number = order ? order[at] : at;
+    const uint32_t at = (uint32_t)(layer - forward->layers), number = forward->order ? forward->order[at] : at;
     if (layer->parameter_bytes == 0)
         return true;
-    if (!pipeline_read_parameters(forward->request->pipeline, number, 0, layer->parameter_bytes, forward->host, error))
+    if (!pipeline_read_parameters(forward->request.pipeline, number, 0, layer->parameter_bytes, forward->host, error))
         return false;
     if (forward->computes)
         queue_upload(forward->queue, forward->places[place], forward->host, layer->parameter_bytes);
@@ -112,19 +137,20 @@ static bool fetch(const struct forward *forward, const struct weir_layer *layer,
 
 static void *output_of(const struct forward *forward, size_t l, uint32_t in_turn)
 {
-    const uint64_t turn = min_u64(TURN, forward->request->micro_batches);
+    const uint64_t turn = min_u64(TURN, forward->request.micro_batches);
     return (char *)forward->places[OUTPUTS] + (forward->room_of[l] * turn + in_turn) * forward->output_bytes;
 }
 
-static bool run_layer(const struct forward *forward, size_t l, uint32_t first, float *losses, struct error *error)
+static bool run_layer(const struct forward *forward, size_t l, uint64_t step, uint32_t first, float *losses,
+                      struct error *error)
 {
     const struct weir_layer *layer = &forward->layers[l];
-    const uint32_t end = (uint32_t)min_u64((uint64_t)first + TURN, forward->request->micro_batches);
+    const uint32_t end = (uint32_t)min_u64((uint64_t)first + TURN, forward->request.micro_batches);
     bool good = fetch(forward, layer, PARAMETERS, error)
              && (!layer->tied || fetch(forward, layer->tied, TIED, error));
     for (uint32_t i = first; good && forward->computes && i < end; i++) {
         struct weir_pass pass = {
-            .queue = forward->queue, .step = forward->request->step, .micro_batch = i,
+            .queue = forward->queue, .step = step, .micro_batch = i,
             .parameters = forward->places[PARAMETERS],
             .tied_parameters = layer->tied ? forward->places[TIED] : NULL,
             .output = output_of(forward, l, i - first),
@@ -138,18 +164,17 @@ static bool run_layer(const struct forward *forward, size_t l, uint32_t first, f
     return good;
 }
 
-bool forward_losses(const struct forward_request *request, float *losses, struct error *error)
+bool forward_losses(const struct forward *forward, uint64_t step, float *losses, struct error *error)
 {
-    struct forward forward = { .request = request };
-    const struct process_group *group = request->group;
-    bool good = ranks_all_good(group, open_forward(&forward, error), error);
-    for (uint32_t first = 0; good && first < request->micro_batches; first += TURN)
-        for (size_t l = 0; good && l < forward.layer_count; l++)
-            good = run_layer(&forward, l, first, losses, error);
-    good = good && (!forward.computes || queue_wait(forward.queue, error));
-    close_forward(&forward);
+    const uint32_t micro_batches = forward->request.micro_batches;
+    const struct process_group *group = forward->request.group;
+    bool good = true;
+    for (uint32_t first = 0; good && first < micro_batches; first += TURN)
+        for (size_t l = 0; good && l < forward->layer_count; l++)
+            good = run_layer(forward, l, step, first, losses, error);
+    good = good && (!forward->computes || queue_wait(forward->queue, error));
     if (good && group)
-        good = group->broadcast(group->self, 0, losses, request->micro_batches * sizeof *losses, error);
+        good = group->broadcast(group->self, 0, losses, micro_batches * sizeof *losses, error);
     else if (group)
         group->abandon(group->self, error);
     return good;

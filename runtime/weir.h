@@ -664,7 +664,8 @@ struct weir_result {
 
 // One pass through the schedule, updates included. `result` may be NULL. After a failure every further step fails with
 // the same error; after that of a layer that did not come back (running.deadline_ns), every call but
-// weir_runtime_free(): weir_runtime_losses() returns NULL, and weir_runtime_steps() the steps before.
+// weir_runtime_free(): weir_runtime_losses() returns NULL, weir_runtime_steps() the steps before, and
+// weir_runtime_set_rate() does nothing.
 bool weir_runtime_step(struct weir_runtime *runtime, struct weir_result *result, struct weir_error *error);
 
 // Steps made, those included after which a run that is gone on with was saved: the number of the next, from 0.

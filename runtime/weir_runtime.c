@@ -279,7 +279,9 @@ bool weir_runtime_save(struct weir_runtime *runtime, struct weir_error *error)
 
 void weir_runtime_set_rate(struct weir_runtime *runtime, float rate)
 {
-    for (uint32_t i = 0; i < runtime->part_count; i++)
+    struct error none = { 0 };
+    const bool may_set = is_usable(runtime, &none);
+    for (uint32_t i = 0; i < runtime->part_count && may_set; i++)
         session_set_rate(runtime->parts[i].pipeline->session, rate);
 }
 
@@ -374,11 +376,13 @@ static bool evaluate_part(void *self, struct place *place, struct error *error)
     const struct evaluating *evaluating = self;
     const struct running_part *part = part_at(evaluating->runtime, place);
     const struct forward_request request = {
-        .pipeline = part->pipeline, .device = part->device, .group = part->group, .step = evaluating->step,
+        .pipeline = part->pipeline, .device = part->device, .group = part->group,
         .micro_batches = evaluating->micro_batches,
     };
     float *losses = own_or_more(evaluating->losses, place, evaluating->micro_batches * sizeof *losses, error);
-    const bool good = losses && forward_losses(&request, losses, error);
+    struct forward *forward = losses ? forward_open(&request, error) : NULL;
+    const bool good = forward && forward_losses(forward, evaluating->step, losses, error);
+    forward_close(forward);
     free_more(losses, place);
     return good;
 }

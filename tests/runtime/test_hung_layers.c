@@ -5,6 +5,7 @@
 // Each case is a process of its own, and all of them wait at once, since a wait takes as long as the deadline.
 #include <dirent.h>
 #include <semaphore.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -46,7 +47,7 @@ static struct row {
 // --- layers that hang --------------------------------------------------------------------
 
 static const struct row *at;
-static bool hangs;
+static atomic_bool hangs;
 static sem_t come_back;
 
 static void hang(enum where where)
