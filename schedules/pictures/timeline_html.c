@@ -244,7 +244,14 @@ struct page {
     size_t count;
     const struct difference *difference;
     const char *title;
+    const struct curve_chart *curves;
 };
+
+static void draw_curves(const struct curve_chart *curves, struct text *text)
+{
+    if (curves)
+        curves_draw(curves, text);
+}
 
 static bool add_part(const struct page *page, const char *name, size_t length, struct text *text)
 {
@@ -254,16 +261,18 @@ static bool add_part(const struct page *page, const char *name, size_t length, s
         text_add(text, "%s", page_css);
     else if (length == 6 && memcmp(name, "SCRIPT", 6) == 0)
         text_add(text, "%s\n%s", panel_js, page_js);
+    else if (length == 6 && memcmp(name, "CURVES", 6) == 0)
+        draw_curves(page->curves, text);
     else
         return add_data(page->runs, page->count, page->difference, text);
     return true;
 }
 
-// page.html with its parts in the place of their names: @TITLE@, @STYLE@, @DATA@, @SCRIPT@.
-bool timeline_draw_html(const struct page_run *runs, size_t count, const struct difference *difference,
-                        const char *title, struct text *text)
+// page.html with its parts in the place of their names: @TITLE@, @STYLE@, @CURVES@, @DATA@, @SCRIPT@.
+bool timeline_draw_html_with(const struct page_run *runs, size_t count, const struct difference *difference,
+                             const char *title, const struct curve_chart *curves, struct text *text)
 {
-    const struct page page = { runs, count, difference, title };
+    const struct page page = { runs, count, difference, title, curves };
     const char *at = page_html;
     bool good = true;
     for (const char *name, *end; (name = strchr(at, '@')) && (end = strchr(name + 1, '@')); at = end + 1) {
@@ -272,4 +281,10 @@ bool timeline_draw_html(const struct page_run *runs, size_t count, const struct 
     }
     text_add(text, "%s", at);
     return good && !text->failed;
+}
+
+bool timeline_draw_html(const struct page_run *runs, size_t count, const struct difference *difference,
+                        const char *title, struct text *text)
+{
+    return timeline_draw_html_with(runs, count, difference, title, NULL, text);
 }

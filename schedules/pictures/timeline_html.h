@@ -4,6 +4,7 @@
 #ifndef SCHEDULES_TIMELINE_HTML_H
 #define SCHEDULES_TIMELINE_HTML_H
 
+#include "schedules/pictures/curves.h"
 #include "schedules/pictures/measured.h"
 
 struct page_run {
@@ -18,5 +19,8 @@ struct page_run {
 // from what was measured, or else the second run's from the first's. False only without memory.
 bool timeline_draw_html(const struct page_run *runs, size_t count, const struct difference *difference,
                         const char *title, struct text *text);
+// The same with curves below, such as a training's losses; NULL: none.
+bool timeline_draw_html_with(const struct page_run *runs, size_t count, const struct difference *difference,
+                             const char *title, const struct curve_chart *curves, struct text *text);
 
 #endif
