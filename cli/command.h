@@ -76,6 +76,9 @@ const volatile sig_atomic_t *command_interrupted(void);
 // pass on what a terminal has sent to everybody already.
 const volatile sig_atomic_t *command_asked_to_stop(void);
 
+// From now on SIGUSR1 makes this 1, again and again, and ends no program that has not begun with what it asks for.
+volatile sig_atomic_t *command_asked_to_keep(void);
+
 // Writes a result to a file or "-" (NULL: stdout), frees the text, and returns
 // `code`, or the code of what went wrong in writing.
 int command_write(struct text *text, const char *path, int code);

@@ -31,6 +31,7 @@ struct elastic {
     const struct elastic_request *request;
     struct members *members;
     const volatile sig_atomic_t *stop;  // this member is to leave
+    volatile sig_atomic_t *keep;        // its rank is to keep where it is
     struct epoch epoch;                 // the last one that is known
     uint64_t joined_at;                 // epochs up to this one were not for this member
     uint64_t changed_ns;                // when somebody came or went last
@@ -303,6 +304,10 @@ static int watch(struct elastic *elastic, pid_t child, uint32_t rank, bool *was_
             kill(child, SIGTERM);
         }
         asked_for = members;
+        if (*elastic->keep) {  // it is the rank that keeps
+            *elastic->keep = 0;
+            kill(child, SIGUSR1);
+        }
         rest();
     }
     return status;
@@ -407,7 +412,8 @@ static enum elastic_part take_part(struct elastic *elastic, char plan[PATH_MAX],
 
 enum elastic_part elastic_take_part(const struct elastic_request *request, char plan[PATH_MAX], struct error *error)
 {
-    struct elastic elastic = { .request = request, .stop = command_asked_to_stop(), .changed_ns = clock_now_ns() };
+    struct elastic elastic = { .request = request, .stop = command_asked_to_stop(), .keep = command_asked_to_keep(),
+                               .changed_ns = clock_now_ns() };
     char folder[PATH_MAX];
     if (!path_join(request->folder, "elastic", folder, error))
         return ELASTIC_FAILED;

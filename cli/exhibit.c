@@ -147,7 +147,8 @@ static struct page_run page_run_of(const struct exhibit *exhibit, const char *na
                               .measured = exhibit->measured, .capacity_bytes = exhibit->subject.capacity_bytes };
 }
 
-bool exhibit_draw_page(const struct exhibit *a, const struct exhibit *b, struct text *text, struct error *error)
+bool exhibit_draw_page(const struct exhibit *a, const struct exhibit *b, const struct curve_chart *curves,
+                       struct text *text, struct error *error)
 {
     enum { NAME = 400 };
     char names[2][NAME], title[2 * NAME + 20];
@@ -162,6 +163,6 @@ bool exhibit_draw_page(const struct exhibit *a, const struct exhibit *b, struct 
         snprintf(title, sizeof title, "%s, against %s", names[0], names[1]);
         runs[1] = page_run_of(b, names[1]);
     }
-    return timeline_draw_html(runs, b ? 2 : 1, &difference, a->title ? a->title : title, text)
+    return timeline_draw_html_with(runs, b ? 2 : 1, &difference, a->title ? a->title : title, curves, text)
         || error_no_memory(error, "a page");
 }

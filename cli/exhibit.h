@@ -30,7 +30,8 @@ void exhibit_clear(struct exhibit *exhibit);
 // of `b`, where only `b` was measured), and the first difference.
 bool exhibit_compare(const struct exhibit *a, const struct exhibit *b, struct text *text, struct error *error);
 
-// Adds the page of one run, or of two (`b` not NULL).
-bool exhibit_draw_page(const struct exhibit *a, const struct exhibit *b, struct text *text, struct error *error);
+// Adds the page of one run, or of two (`b` not NULL), with curves below (NULL: none).
+bool exhibit_draw_page(const struct exhibit *a, const struct exhibit *b, const struct curve_chart *curves,
+                       struct text *text, struct error *error);
 
 #endif

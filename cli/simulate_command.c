@@ -208,7 +208,7 @@ static bool write_result(const struct given *given, const struct result *result,
         timeline_draw_svg(&shown->run.timeline, &chart, text);
         return true;
     case FORMAT_HTML:
-        return exhibit_draw_page(shown, result->has_other ? &result->other : NULL, text, error);
+        return exhibit_draw_page(shown, result->has_other ? &result->other : NULL, NULL, text, error);
     case FORMAT_TRACE:
         timeline_write_trace(&shown->run.timeline, text);
         return true;

@@ -17,6 +17,7 @@
 #include "cli/plan_use.h"
 #include "cli/pictures.h"
 #include "cli/ranks.h"
+#include "cli/watching.h"
 #include "common/path.h"
 #include "common/shown.h"
 #include "runtime/processes/launched.h"
@@ -26,11 +27,11 @@
 
 enum { KEY_PLAN = KEY_OWN, KEY_DATA, KEY_STEPS, KEY_SEED, KEY_RATE, KEY_FLUSH, KEY_OUT, KEY_PIN, KEY_EVERY, KEY_BEAT,
        KEY_CHECKPOINTS, KEY_SAVE, KEY_KEPT, KEY_RESUME, KEY_WEIGHTS,
-       KEY_ELASTIC, KEY_LEAST };
+       KEY_ELASTIC, KEY_LEAST, KEY_LOG, KEY_EVAL };
 
 struct given {
-    const char *model, *plan, *data, *out, *device, *weights;
-    uint64_t steps, seed, batch, flush_every, every, freeze_step;
+    const char *model, *plan, *data, *out, *log, *device, *weights;
+    uint64_t steps, seed, batch, flush_every, every, eval_every, freeze_step;
     struct rates rates;
     struct loss_scaling scaling;
     float clip;
@@ -57,12 +58,13 @@ static const struct argp_option options[] = {
     OPTION_LOSS_SCALE,
     { "flush-every", KEY_FLUSH, "N", 0, "Iterations between drains of an asynchronous schedule (16)", 0 },
     { "every", KEY_EVERY, "N", 0, "Print the first, the last and every N-th step (1)", 0 },
+    { "eval-every", KEY_EVAL, "N", 0, "Measure held-out text every N steps, too, and keep the best checkpoint", 0 },
     { "beat", KEY_BEAT, "BITS", 0,
       "Exit with 1 unless the held-out text takes so many bits per byte less than the order-1 model needs", 0 },
     { "checkpoints", KEY_CHECKPOINTS, "FOLDER", 0, "Keep in this folder what a run needs to go on; all ranks share it",
       0 },
     { "save-every", KEY_SAVE, "N", 0, "A checkpoint every N steps, and at the end", 0 },
-    { "keep", KEY_KEPT, "K", 0, "Checkpoints that stay, the newest ones (2)", 0 },
+    { "keep", KEY_KEPT, "K", 0, "Checkpoints that stay, the newest ones (2), and the best by --eval-every", 0 },
     { "resume", KEY_RESUME, 0, 0, "Go on from the newest checkpoint in --checkpoints, if there is one", 0 },
     { "elastic", KEY_ELASTIC, "PROFILE", 0,
       "Ranks may be lost and may come: those who are there go on, by plans made anew of this profile", 0 },
@@ -70,7 +72,8 @@ static const struct argp_option options[] = {
     OPTION_DEVICE,
     OPTION_VERBOSE,
     { "pin", KEY_PIN, 0, 0, "Keep each rank on a core of its own", 0 },
-    { "out", KEY_OUT, "FOLDER", 0, "Where the timelines go, predicted and measured", 0 },
+    { "out", KEY_OUT, "FOLDER", 0, "Where the timelines go, predicted and measured, and the loss curves", 0 },
+    { "log", KEY_LOG, "FILE", 0, "Where every step goes, a JSON object a line, appended by --resume", 0 },
     { 0 },
 };
 
@@ -157,6 +160,12 @@ static error_t take_option(int key, char *argument, struct given *given, struct 
     case KEY_OUT:
         given->out = argument;
         break;
+    case KEY_LOG:
+        given->log = argument;
+        break;
+    case KEY_EVAL:
+        given->eval_every = option_count(argument, "--eval-every", 1, 1000000, state);
+        break;
     case KEY_WEIGHTS:
         given->weights = argument;
         break;
@@ -200,26 +209,13 @@ static const struct argp argp = {
            " process for each rank, each runs its own, and rank 0 speaks. Several devices (--device cuda:0,cuda:1,"
            " or cuda:all) are a rank each in one process.\n\n"
            "Ctrl-C or SIGTERM ends the run behind the iteration at hand, with a checkpoint if there is a folder for"
-           " them; a second one ends it at once. A run that is gone on with (--resume) ends with the bits of one that"
-           " was never ended; by another plan it starts from the same weights.\n\n"
+           " them; a second one ends it at once. SIGUSR1 (Slurm's --signal) makes a checkpoint, and the run goes on. A"
+           " run that is gone on with (--resume) ends with the bits of one that was never ended; by another plan it"
+           " starts from the same weights.\n\n"
            "Exit code 4: it was stopped, and --resume goes on with it; 1: it was stopped and nothing is kept, the loss is"
            " no number, or --beat is not reached.\n\nExample:\n"
            "  weir train gpt-nano --plan plan.json --steps 150 \\\n      --data /usr/share/common-licenses\n",
 };
-
-static void tell(void *self, const struct train_step *step)
-{
-    const struct given *given = self;
-    if (step->step != 1 && step->step != given->steps && step->step % given->every && !step->is_skipped)
-        return;
-    printf("step %*u of %llu  loss %.4f (%.3f bits per byte)  %.1f k tokens/s  bubble %.1f %%  slowest stage %u",
-           (int)(log10((double)given->steps) + 1), step->step, (unsigned long long)given->steps, step->loss,
-           step->loss / log(2), step->bytes_per_second / 1000, 100 * step->bubble, step->slowest_stage);
-    if (step->is_skipped)
-        printf("  skipped: gradients overflowed, and are scaled by %.9g from here", (double)step->loss_scale);
-    printf("\n");
-    fflush(stdout);
-}
 
 // Before the training, so that hours are not spent on what cannot be kept.
 static bool make_folder(const char *folder, struct error *error)
@@ -259,18 +255,45 @@ static bool save_timeline(const char *folder, const char *what, const struct pla
     return good;
 }
 
+enum { MOST_POINTS = 1000 };
+
+// What the page has room for of a run's losses.
+struct drawn_curves {
+    struct curve_point points[2][MOST_POINTS];
+    struct curve curves[2];
+    struct curve_chart chart;
+};
+
+static size_t thin(const struct run_points *points, struct curve_point *to)
+{
+    struct run_point thinned[MOST_POINTS];
+    const size_t count = run_points_thin(points, MOST_POINTS, thinned);
+    for (size_t i = 0; i < count; i++)
+        to[i] = (struct curve_point){ thinned[i].step, thinned[i].bits };
+    return count;
+}
+
+static void thin_curves(const struct run_curve *curve, struct drawn_curves *drawn)
+{
+    drawn->curves[0] = (struct curve){ "trained on", drawn->points[0], thin(&curve->trained, drawn->points[0]), false };
+    drawn->curves[1] = (struct curve){ "held out", drawn->points[1], thin(&curve->held, drawn->points[1]), true };
+    drawn->chart = (struct curve_chart){ "loss, bits per token", "step", drawn->curves, 2 };
+}
+
 // Both on one page. The timelines stay the result's own.
 static bool save_page(const char *folder, const struct plan *plan, const struct train_result *result,
-                      struct error *error)
+                      const struct run_curve *curve, struct error *error)
 {
+    struct drawn_curves curves;
     struct exhibit predicted = { .file = "predicted", .run.timeline = result->predicted_timeline };
     struct exhibit measured = { .file = "measured", .run.timeline = result->measured_timeline, .measured = true };
     struct text page = { 0 };
     snprintf(predicted.name, sizeof predicted.name, "%s, %s: predicted", plan->model, plan->schedule);
     snprintf(measured.name, sizeof measured.name, "measured");
+    thin_curves(curve, &curves);
     const bool good = timeline_measure(&predicted.run.timeline, &predicted.run.simulation, error)
                    && timeline_measure(&measured.run.timeline, &measured.run.simulation, error)
-                   && exhibit_draw_page(&predicted, &measured, &page, error)
+                   && exhibit_draw_page(&predicted, &measured, &curves.chart, &page, error)
                    && save(folder, "timelines.html", &page, error);
     simulation_clear(&predicted.run.simulation);
     simulation_clear(&measured.run.simulation);
@@ -279,13 +302,13 @@ static bool save_page(const char *folder, const struct plan *plan, const struct 
 }
 
 static bool save_all(const struct given *given, const struct plan *plan, const struct train_result *result,
-                     struct error *error)
+                     const struct run_curve *curve, struct error *error)
 {
     if (!given->out)
         return true;
     if (!save_timeline(given->out, "predicted", plan, &result->predicted_timeline, error)
         || !save_timeline(given->out, "measured", plan, &result->measured_timeline, error)
-        || !save_page(given->out, plan, result, error))
+        || !save_page(given->out, plan, result, curve, error))
         return false;
     char folder[16384];
     struct text text = { 0 };
@@ -422,19 +445,11 @@ static bool agree_on_data(const struct process_group *group, const struct text_d
     return ranks_agree(group, &agreed, 1, error);
 }
 
-static bool train(void *self, const struct run_place *place, bool speaks, struct error *error)
+static struct train_settings settings_of(const struct given *given, const struct run_place *place,
+                                         const struct text_data *data)
 {
-    struct task *task = self;
-    const struct given *given = task->given;
-    struct text_data data;
-    if (!text_data_load(given->data, &data, error))
-        return false;
-    if (place->group && !agree_on_data(place->group, &data, error)) {
-        text_data_clear(&data);
-        return false;
-    }
-    const struct train_settings settings = {
-        .text = &data,
+    return (struct train_settings){
+        .text = data,
         .steps = (uint32_t)given->steps,
         .seed = given->seed,
         .rates = given->rates,
@@ -443,40 +458,82 @@ static bool train(void *self, const struct run_place *place, bool speaks, struct
         .batch = given->batch,
         .scaling = given->scaling,
         .flush_every = (uint32_t)given->flush_every,
+        .eval_every = (uint32_t)given->eval_every,
         .pin = given->pin,
         .place = *place,
         .weights = given->weights,
         .checkpoints = given->checkpoints,
         .stop = command_asked_to_stop(),
+        .keep = command_asked_to_keep(),
         .say = say,
-        .tell = speaks ? tell : NULL,
         .self = (void *)(uintptr_t)given,
     };
-    struct train_result result;
-    const bool trained = train_plan(task->plan, task->model, &settings, &result, error);
-    text_data_clear(&data);
+}
+
+// By who speaks: what came of it.
+static bool report(const struct task *task, const struct train_result *result, const struct run_curve *curve,
+                   struct error *error)
+{
+    const struct given *given = task->given;
+    struct text text = { 0 };
+    bool good;
+    if (result->is_complete) {
+        print(result, &text);
+        command_wrap(&text, NULL);
+        good = text_save(&text, "-", error) && save_all(given, task->plan, result, curve, error)
+            && judge(given, result, error);
+    } else {
+        good = say_where_it_is(given, result, error);
+    }
+    text_clear(&text);
+    return good && judge_saving(given, result, error);
+}
+
+// What went wrong names its file, or else the plan's.
+static bool name_plan(const struct given *given, struct error *error)
+{
     const char *folder = given->checkpoints.folder;
     const bool is_named = (folder && strstr(error->text, folder))
-        || (given->weights && strstr(error->text, given->weights));
-    if (!trained && is_named)
+                       || (given->weights && strstr(error->text, given->weights));
+    return !is_named && command_name_files(error, given->plan, NULL);
+}
+
+static bool train_on(struct task *task, const struct run_place *place, const struct text_data *data, bool speaks,
+                     struct error *error)
+{
+    const struct given *given = task->given;
+    struct train_settings settings = settings_of(given, place, data);
+    const struct watching_request request = { .log = given->log, .plan = task->plan, .data = data,
+                                              .steps = given->steps, .seed = given->seed, .every = given->every,
+                                              .resumes = given->checkpoints.resume, .is_in_epoch = given->is_in_epoch };
+    struct watching watching = { 0 };
+    struct train_result result;
+    struct error unlogged = { 0 };
+    if (speaks && !watching_open(&watching, &request, error))
         return false;
-    if (!trained)
-        return command_name_files(error, given->plan, NULL);
-    struct text text = { 0 };
-    bool good = true;
-    if (speaks && result.is_complete) {
-        print(&result, &text);
-        command_wrap(&text, NULL);
-        good = text_save(&text, "-", error) && save_all(given, task->plan, &result, error)
-            && judge(given, &result, error);
-    } else if (speaks) {
-        good = say_where_it_is(given, &result, error);
-    }
-    good = good && (!speaks || judge_saving(given, &result, error));
+    if (speaks)
+        settings.listener = watching_listener(&watching);
+    const bool trained = train_plan(task->plan, task->model, &settings, &result, error);
+    bool good = trained ? !speaks || report(task, &result, &watching.curve, error) : name_plan(given, error);
+    const char *how = !trained ? "failed" : result.is_stopped ? "stopped" : "complete";
+    if (!watching_close(&watching, how, trained ? NULL : error->text, &unlogged) && good)
+        good = error_set_kind(error, unlogged.kind, "%s", unlogged.text);
     if (good && result.is_stopped && given->checkpoints.folder)
         atomic_store(&task->can_go_on, true);
-    text_clear(&text);
-    train_result_clear(&result);
+    if (trained)
+        train_result_clear(&result);
+    return good;
+}
+
+static bool train(void *self, const struct run_place *place, bool speaks, struct error *error)
+{
+    struct task *task = self;
+    struct text_data data;
+    if (!text_data_load(task->given->data, &data, error))
+        return false;
+    const bool good = (!place->group || agree_on_data(place->group, &data, error))
+                   && train_on(task, place, &data, speaks, error);
+    text_data_clear(&data);
     return good;
 }
 
@@ -515,6 +572,7 @@ static int run(int count, char **arguments)
 {
     struct given given = { .steps = 100, .seed = 1, .rates = { .highest = 0.003f, .share = 0.1f }, .flush_every = 16, .every = 1, .beat = NAN };
     char *go_on = command_to_go_on(count, arguments);  // which parsing puts in another order
+    command_asked_to_keep();  // which would end a process that has not come so far
     command_parse(&argp, count, arguments, &given);
     given.go_on = go_on;
     if (given.checkpoints.keep == 0)
@@ -531,11 +589,12 @@ static int run(int count, char **arguments)
     enum elastic_part part = ELASTIC_RANK;
     good = good && (!given.elastic || become_rank(&given, &plan, path, &part, &error));
     struct task task = { .given = &given, .plan = plan, .model = model };
-    enum { AGREED = 11 };
+    enum { AGREED = 12 };
     struct agreed agreed[AGREED] = { { .what = "--rate" }, { .what = "--flush-every" }, { .what = "--checkpoints" },
                                      { .what = "--save-every" }, { .what = "--keep" }, { .what = "--resume" },
                                      { .what = "--weights" }, { .what = "--clip" },
-                                     { .what = "--batch" }, { .what = "--loss-scale" }, { .what = "--freeze-step" } };
+                                     { .what = "--batch" }, { .what = "--loss-scale" }, { .what = "--freeze-step" },
+                                     { .what = "--eval-every" } };
     rates_format(&given.rates, agreed[0].value);
     snprintf(agreed[1].value, AGREED_SIZE, "%llu", (unsigned long long)given.flush_every);
     snprintf(agreed[2].value, AGREED_SIZE, given.checkpoints.folder ? "a folder" : "none");
@@ -547,6 +606,7 @@ static int run(int count, char **arguments)
     snprintf(agreed[8].value, AGREED_SIZE, "%llu", (unsigned long long)given.batch);
     snprintf(agreed[9].value, AGREED_SIZE, "%.9g,%u", (double)given.scaling.scale, given.scaling.interval);
     snprintf(agreed[10].value, AGREED_SIZE, "%llu", (unsigned long long)given.freeze_step);
+    snprintf(agreed[11].value, AGREED_SIZE, "%llu", (unsigned long long)given.eval_every);
     const struct ranks_request request = { .command = "train", .plan = plan, .device = given.device,
                                            .folder = given.out, .seed = given.seed, .steps = given.steps,
                                            .agreed = agreed, .agreed_count = AGREED,

@@ -221,6 +221,20 @@ const volatile sig_atomic_t *command_asked_to_stop(void)
     return &asked_to_stop;
 }
 
+static volatile sig_atomic_t asked_to_keep;
+
+static void ask_to_keep(int signal_number)
+{
+    (void)signal_number;
+    asked_to_keep = 1;
+}
+
+volatile sig_atomic_t *command_asked_to_keep(void)
+{
+    sigaction(SIGUSR1, &(struct sigaction){ .sa_handler = ask_to_keep, .sa_flags = SA_RESTART }, NULL);
+    return &asked_to_keep;
+}
+
 int command_write(struct text *text, const char *path, int code)
 {
     struct error error = { 0 };

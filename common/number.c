@@ -263,6 +263,21 @@ const char *time_format(uint64_t ns, char *buffer)
     return quantity_format(ns, printed_times, 1000, buffer);
 }
 
+const char *wait_format(uint64_t ns, char *buffer)
+{
+    const unsigned long long s = ns / 1000000000 + (ns % 1000000000 >= 500000000);
+    const unsigned long long minutes = s / 60, hours = s / 3600, days = s / 86400;
+    if (minutes == 0)
+        snprintf(buffer, NUMBER_SIZE, "%llu s", s);
+    else if (hours == 0)
+        snprintf(buffer, NUMBER_SIZE, "%llu min %llu s", minutes, s % 60);
+    else if (days < 2)
+        snprintf(buffer, NUMBER_SIZE, "%llu h %llu min", hours, minutes % 60);
+    else
+        snprintf(buffer, NUMBER_SIZE, "%llu d %llu h", days, hours % 24);
+    return buffer;
+}
+
 const char *rate_format(uint64_t bytes_per_second, char *buffer)
 {
     return quantity_format(bytes_per_second, printed_rates, 1000, buffer);

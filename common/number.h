@@ -37,6 +37,8 @@ enum { NUMBER_SIZE = 32 };
 // "12.0 us". The result stands in `buffer` (NUMBER_SIZE bytes).
 const char *bytes_format(uint64_t bytes, char *buffer);
 const char *time_format(uint64_t ns, char *buffer);
+// How long somebody waits, in two units: "45 s", "12 min 30 s", "3 h 20 min", "5 d 3 h". The rest is left out.
+const char *wait_format(uint64_t ns, char *buffer);
 const char *rate_format(uint64_t bytes_per_second, char *buffer);
 
 // latency + ceil(bytes * 10^9 / rate) in 128-bit arithmetic, clamped to

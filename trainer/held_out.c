@@ -1,6 +1,9 @@
 #include "trainer/held_out.h"
 
 #include <math.h>
+#include <stdlib.h>
+
+#include "runtime/agreement.h"
 
 bool held_out_open(struct held_out *held, const struct model *model, struct device *device,
                    const struct text_data *text, uint64_t seed, struct error *error)
@@ -24,21 +27,83 @@ void held_out_close(struct held_out *held)
     *held = (struct held_out){ 0 };
 }
 
+static size_t batch_count(const struct model *model, const struct text_data *text)
+{
+    return text_data_held_batches(text, model->sizes.micro_batch, model->sizes.sequence);
+}
+
+static bool has_batches(const struct model *model, const struct text_data *text, struct error *error)
+{
+    return batch_count(model, text) > 0
+        || error_set(error, "the held-out text is shorter than one sequence (%zu tokens)", model->sizes.sequence);
+}
+
+// Of a last batch that is not full, the loss is of what it has, over the size of a full one.
+static double full_batches(const struct model *model, const struct text_data *text)
+{
+    const size_t rows = model->sizes.micro_batch, length = model->sizes.sequence, count = batch_count(model, text);
+    double taken = 0;
+    for (size_t i = 0; i < count; i++)
+        taken += (double)text_data_held_rows(text, i, rows, length) / (double)rows;
+    return taken;
+}
+
 bool held_out_bits(const struct held_out *held, double *bits, struct error *error)
 {
-    const size_t rows = held->model->sizes.micro_batch, length = held->model->sizes.sequence;
-    const size_t count = text_data_held_batches(held->text, rows, length);
-    double nats = 0, taken = 0;
+    const size_t count = batch_count(held->model, held->text);
+    double nats = 0;
+    if (!has_batches(held->model, held->text, error))
+        return false;
     for (size_t i = 0; i < count; i++) {
         float loss = 0;
         if (!twin_loss(held->twin, 0, (uint32_t)i, &loss, error))
             return false;
-        // Of a last batch that is not full, the loss is of what it has, over the size of a full one.
         nats += loss;
-        taken += (double)text_data_held_rows(held->text, i, rows, length) / (double)rows;
     }
-    if (count == 0)
-        return error_set(error, "the held-out text is shorter than one sequence (%zu tokens)", length);
-    *bits = nats / taken / log(2);
+    *bits = nats / full_batches(held->model, held->text) / log(2);
+    return true;
+}
+
+// --- while a pipeline trains -----------------------------------------------------------
+
+bool held_watch_open(struct held_watch *watch, const struct held_watch_request *request, struct error *error)
+{
+    const struct batch_settings batches = { .batches = BATCHES_HELD, .text = request->text, .seed = request->seed,
+                                            .samples = 1 };
+    const size_t count = batch_count(request->model, request->text);
+    *watch = (struct held_watch){ .model = request->model, .text = request->text };
+    watch->layers = has_batches(request->model, request->text, error)
+                      ? model_layers_create(request->model, request->device, &batches, error) : NULL;
+    watch->losses = calloc(count + 1, sizeof *watch->losses);
+    const bool good = watch->layers && (watch->losses || error_no_memory(error, "the losses of held-out text"));
+    if (ranks_all_good(request->group, good, error)) {
+        const struct forward_request forward = { .pipeline = request->pipeline, .device = request->device,
+                                                 .group = request->group, .micro_batches = (uint32_t)count,
+                                                 .layers = watch->layers->layers };
+        watch->forward = forward_open(&forward, error);
+    }
+    if (watch->forward)
+        return true;
+    held_watch_close(watch);
+    return false;
+}
+
+void held_watch_close(struct held_watch *watch)
+{
+    forward_close(watch->forward);
+    model_layers_free(watch->layers);
+    free(watch->losses);
+    *watch = (struct held_watch){ 0 };
+}
+
+bool held_watch_bits(const struct held_watch *watch, double *bits, struct error *error)
+{
+    const size_t count = batch_count(watch->model, watch->text);
+    double nats = 0;
+    if (!forward_losses(watch->forward, 0, watch->losses, error))
+        return false;
+    for (size_t i = 0; i < count; i++)
+        nats += watch->losses[i];
+    *bits = nats / full_batches(watch->model, watch->text) / log(2);
     return true;
 }

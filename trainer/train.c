@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/clock.h"
 #include "common/number.h"
 #include "partitioner/plan/placement.h"
 #include "runtime/agreement.h"
@@ -38,6 +39,10 @@ struct training {
     uint32_t iterations;  // in one pass
     uint64_t freeze_step; // 0: the optimizer has none
     uint32_t samples;     // micro-batches that an update averages
+    uint64_t told_ns;     // when the last pass was over, clock_now_ns()
+    struct held_watch held;  // where held-out text is looked at on the way
+    double best_bits;     // infinite: nothing was looked at yet
+    uint64_t newest;      // checkpoint that was told of
 };
 
 static struct optimizer optimizer_of(const struct plan *plan, const struct train_settings *settings)
@@ -57,31 +62,49 @@ static uint64_t bytes_per_iteration(const struct training *training)
     return (batch > 0 ? batch : (uint64_t)training->plan->micro_batches * sizes->micro_batch) * sizes->sequence;
 }
 
-// Tells of each iteration of the pass that has just ended.
-static void tell(const struct training *training, uint32_t first_step, struct train_result *result)
+// Of several ranks the first evaluates for all, and speaks.
+static bool evaluates(const struct training *training)
+{
+    const struct process_group *group = training->settings->place.group;
+    return !group || group->rank == 0;
+}
+
+// The mean over the samples of an iteration of the last pass.
+static double loss_of(const struct training *training, uint32_t iteration)
 {
     const struct session_result *last = session_last(training->pipeline->session);
     const uint32_t m = training->plan->micro_batches;
+    double loss = 0;
+    for (uint32_t j = 0; j < m; j++)
+        loss += last->losses[iteration * m + j];
+    return loss * (double)training->samples / m;  // each is a share of the mean over what an update averages
+}
+
+// Tells of each iteration of the pass that has just ended.
+static void tell(struct training *training, uint32_t first_step, float rate, struct train_result *result)
+{
+    const struct session_result *last = session_last(training->pipeline->session);
+    const struct train_listener *listener = &training->settings->listener;
+    const uint64_t now_ns = clock_now_ns(), took_ns = now_ns - training->told_ns;
+    training->told_ns = now_ns;
     for (uint32_t i = 0; i < training->iterations && first_step + i < training->settings->steps; i++) {
-        double loss = 0;
-        for (uint32_t j = 0; j < m; j++)
-            loss += last->losses[i * m + j];
-        loss *= (double)training->samples / m;  // each is a share of the mean over what an update averages
         const struct train_step step = {
             .step = first_step + i + 1,
-            .loss = loss,
-            .bytes_per_second = 1e9 * (double)(bytes_per_iteration(training) * training->iterations)
-                / (double)last->iteration_ns,
+            .loss = loss_of(training, i),
+            .tokens = bytes_per_iteration(training),
+            .took_ns = took_ns / training->iterations,
             .bubble = last->bubble.makespan,
             .slowest_stage = last->slowest_stage,
+            .rate = rate,
+            .gradient_norm = last->gradient_norm,
             .is_skipped = last->is_skipped,
             .loss_scale = session_scaling(training->pipeline->session)->scale,
         };
         if (step.step == 1)
-            result->first_loss = loss;
-        result->last_loss = loss;
-        if (training->settings->tell)
-            training->settings->tell(training->settings->self, &step);
+            result->first_loss = step.loss;
+        result->last_loss = step.loss;
+        if (listener->tell)
+            listener->tell(listener->self, &step);
     }
 }
 
@@ -103,13 +126,15 @@ static void count_replayed(const struct training *training, struct train_result 
 // One pass of the schedule, and what it told.
 static bool run_pass(struct training *training, struct train_result *result, struct error *error)
 {
-    shard_pipelines_set_rate(training->pipelines, rates_at(&training->settings->rates, (uint32_t)training->step, training->settings->steps));
+    const struct train_settings *settings = training->settings;
+    const float rate = rates_at(&settings->rates, (uint32_t)training->step, settings->steps);
+    shard_pipelines_set_rate(training->pipelines, rate);
     if (!shard_pipelines_step(training->pipelines, error))
         return false;
     const struct session_result *last = session_last(training->pipeline->session);
     training->passes[training->pass_count++] = (struct pass_record){ last->iteration_ns, last->bubble };
     result->bytes_trained += bytes_per_iteration(training) * training->iterations;
-    tell(training, (uint32_t)training->step, result);
+    tell(training, (uint32_t)training->step, rate, result);
     training->step += training->iterations;
     return true;
 }
@@ -123,36 +148,94 @@ static bool refuse_loss(const struct training *training, struct error *error)
                           (double)training->settings->rates.highest);
 }
 
-// Whether some rank has been asked to stop: then all do, behind the same pass.
-static bool ask_to_stop(const struct training *training, bool *stops, struct error *error)
+// What some rank has been asked for, by a signal.
+struct asked {
+    bool stop, keep;
+};
+
+static struct asked take_asked(const struct train_settings *settings)
 {
-    const struct train_settings *settings = training->settings;
-    const struct process_group *group = settings->place.group;
-    const bool own = settings->stop && *settings->stop;
-    bool *all = group ? calloc(group->ranks, sizeof *all) : NULL;
-    *stops = own;
+    const struct asked asked = { settings->stop && *settings->stop, settings->keep && *settings->keep };
+    if (settings->keep)
+        *settings->keep = 0;
+    return asked;
+}
+
+// Then all do so, behind the same pass.
+static bool ask_all(const struct training *training, struct asked *any, struct error *error)
+{
+    const struct process_group *group = training->settings->place.group;
+    const struct asked own = take_asked(training->settings);
+    struct asked *all = group ? calloc(group->ranks, sizeof *all) : NULL;
+    *any = own;
     if (!group)
         return true;
     const bool good = (all || error_no_memory(error, "what ranks ask each other"))
                    && group->all_gather(group->self, &own, sizeof own, all, error);
-    for (uint32_t rank = 0; good && rank < group->ranks; rank++)
-        *stops |= all[rank];
+    for (uint32_t rank = 0; good && rank < group->ranks; rank++) {
+        any->stop |= all[rank].stop;
+        any->keep |= all[rank].keep;
+    }
     free(all);
     return good;
+}
+
+// Before the first step, where no step has been made yet, behind as many as was asked for, and behind the last.
+static bool is_evaluated_at(const struct training *training, uint64_t step, uint64_t before)
+{
+    const uint32_t every = training->settings->eval_every;
+    return every > 0 && (step == 0 || step / every > before / every || step >= training->settings->steps);
+}
+
+static bool evaluate(struct training *training, double *bits, struct error *error)
+{
+    const struct train_listener *listener = &training->settings->listener;
+    if (!held_watch_bits(&training->held, bits, error))
+        return false;
+    const bool is_best = *bits < training->best_bits;
+    if (is_best)
+        training->best_bits = *bits;
+    if (listener->evaluated)
+        listener->evaluated(listener->self, &(struct train_evaluation){ training->step, *bits, is_best });
+    return true;
+}
+
+static void tell_kept(struct training *training)
+{
+    const struct train_listener *listener = &training->settings->listener;
+    const uint64_t newest = training->checkpoints ? checkpoints_newest(training->checkpoints) : 0;
+    if (newest > training->newest && listener->kept)
+        listener->kept(listener->self, newest);
+    training->newest = max_u64(training->newest, newest);
 }
 
 // Behind a pass: what it has made is kept where that is due, and the run goes on unless it is asked to stop.
 static bool end_pass(struct training *training, const struct train_result *result, bool *stops, struct error *error)
 {
     struct checkpoints *checkpoints = training->checkpoints;
-    const uint64_t passes = session_steps(training->pipeline->session);
+    struct asked asked;
+    double bits = 0;
     if (!isfinite(result->last_loss))
         return refuse_loss(training, error);
-    if (!ask_to_stop(training, stops, error))
+    if (!ask_all(training, &asked, error))
         return false;
-    const bool ends = *stops || training->step >= training->settings->steps;
-    const struct checkpoint_moment moment = { .step = training->step, .passes = passes, .loss = result->last_loss };
-    return !checkpoints || (ends ? checkpoints_end : checkpoints_pass)(checkpoints, &moment, error);
+    const bool has_held = !asked.stop
+                       && is_evaluated_at(training, training->step, training->step - training->iterations);
+    if (has_held && !evaluate(training, &bits, error))
+        return false;
+    *stops = asked.stop;
+    if (asked.keep && !checkpoints && evaluates(training))
+        training->settings->say(training->settings->self,
+                                "SIGUSR1 asks for a checkpoint, and there is no folder for it: --checkpoints FOLDER"
+                                " keeps what a run needs to go on");
+    const struct checkpoint_moment moment = {
+        .step = training->step, .passes = session_steps(training->pipeline->session), .loss = result->last_loss,
+        .has_held = has_held, .held_loss = bits * log(2), .is_wanted = asked.keep,
+    };
+    const bool ends = asked.stop || training->step >= training->settings->steps;
+    const bool good = !checkpoints || (ends ? checkpoints_end : checkpoints_pass)(checkpoints, &moment, error);
+    tell_kept(training);
+    return good;
 }
 
 // Of a rank that is lost between two passes as of one that is lost within one (run.h): the last actions are those of
@@ -166,7 +249,15 @@ static void say_lost(const struct training *training, const struct error *error)
 
 static bool run_all(struct training *training, struct train_result *result, struct error *error)
 {
+    const struct train_listener *listener = &training->settings->listener;
     bool stops = false;
+    double bits;
+    training->newest = training->checkpoints ? checkpoints_newest(training->checkpoints) : 0;
+    if (listener->begun)
+        listener->begun(listener->self, training->step, result);
+    if (training->step == 0 && is_evaluated_at(training, 0, 0) && !evaluate(training, &bits, error))
+        return false;
+    training->told_ns = clock_now_ns();
     while (!stops && training->step < training->settings->steps) {
         if (!run_pass(training, result, error))
             return false;
@@ -238,13 +329,6 @@ static bool compare_bytes(const struct training *training, struct train_result *
     const bool has_placement = placement != NULL;
     placement_free(placement);
     return has_placement;
-}
-
-// Of several ranks the first evaluates for all.
-static bool evaluates(const struct training *training)
-{
-    const struct process_group *group = training->settings->place.group;
-    return !group || group->rank == 0;
 }
 
 // The pipeline's weights, which all ranks bring together, into the twin of the one that evaluates.
@@ -397,6 +481,20 @@ static bool open_checkpoints(struct training *training, struct error *error)
                      (unsigned long long)(settings->steps + training->iterations - left % training->iterations));
 }
 
+// With the memory that it takes, so that what is missing is missed before anything is computed.
+static bool open_held(struct training *training, struct error *error)
+{
+    const struct train_settings *settings = training->settings;
+    const struct held_watch_request request = { .model = training->model, .text = settings->text,
+                                                .pipeline = training->pipeline, .group = settings->place.group,
+                                                .device = training->device, .seed = settings->seed };
+    const struct saved_best best = training->checkpoints ? checkpoints_best(training->checkpoints)
+                                                         : (struct saved_best){ 0 };
+    training->best_bits = best.step > 0 ? best.loss / log(2) : INFINITY;
+    return settings->eval_every == 0 || training->step >= settings->steps
+        || held_watch_open(&training->held, &request, error);
+}
+
 // Unless it goes on from a checkpoint.
 static bool take_given_weights(const struct training *training, struct error *error)
 {
@@ -429,7 +527,8 @@ bool train_plan(const struct plan *plan, const struct model *model, const struct
     struct training training = { .plan = plan, .model = model, .settings = settings };
     bool good = prepare(&training, error) && predict(&training, result, error)
         && compare_bytes(&training, result, error) && open_checkpoints(&training, error)
-        && take_given_weights(&training, error) && run_all(&training, result, error);
+        && take_given_weights(&training, error) && open_held(&training, error) && run_all(&training, result, error);
+    held_watch_close(&training.held);
     // Nobody waits for more of a run that was asked to stop; and one that was at its end has nothing more.
     if (good && !result->is_stopped && training.pass_count > 0) {
         good = hold_out(&training, result, error);

@@ -17,12 +17,34 @@
 // drained: each is the next `micro_batches` of it.
 struct train_step {
     uint32_t step;            // from 1
-    double loss;              // nats per byte, the mean of its samples
-    double bytes_per_second;
+    double loss;              // nats per token, the mean of its samples
+    uint64_t tokens;          // that it has seen,
+    uint64_t took_ns;         // and how long it is since the one before ended, by the clock
     double bubble;            // makespan
     uint32_t slowest_stage;
+    float rate;               // of learning
+    double gradient_norm;     // of all gradients, before they were clipped; 0: it was not asked for (clip, loss_scale)
     bool is_skipped;          // its gradients, in fp16, have overflowed somewhere, and no stage has stepped;
     float loss_scale;         // so that the next step's are scaled by this. 0: they are not scaled
+};
+
+// What a run's weights behind a step make of held-out text.
+struct train_evaluation {
+    uint64_t step;
+    double bits;     // per token
+    bool is_best;    // of all of this run
+};
+
+struct train_result;
+
+// What a run tells while it goes on, in this order of calls; by each rank that has listeners. NULLs: nobody listens.
+struct train_listener {
+    // Before the first step: behind which step it goes on, and what `result` has of bytes.
+    void (*begun)(void *self, uint64_t step, const struct train_result *result);
+    void (*tell)(void *self, const struct train_step *step);
+    void (*evaluated)(void *self, const struct train_evaluation *evaluation);
+    void (*kept)(void *self, uint64_t step);  // its checkpoint is whole
+    void *self;
 };
 
 struct train_settings {
@@ -39,10 +61,12 @@ struct train_settings {
     struct run_place place;
     struct checkpoint_settings checkpoints;
     const char *weights;    // that the run begins with (given_weights.h); NULL: the seed's
+    uint32_t eval_every;    // so many steps from one look at held-out text to the next; 0: none before the end
     const volatile sig_atomic_t *stop;  // once it is 1 on some rank the run ends behind the pass at hand; NULL: never
+    volatile sig_atomic_t *keep;        // likewise, a checkpoint is made and the run goes on; is set to 0. NULL: never
     void (*say)(void *self, const char *sentence);  // what happens to checkpoints; where there are any
-    void (*tell)(void *self, const struct train_step *step);
     void *self;
+    struct train_listener listener;
 };
 
 struct train_result {

@@ -36,7 +36,7 @@ train plan.json --steps 600 --checkpoints killed --resume 2>&1; echo "exit $?, w
 kill -9 $!
 wait $! 2>/dev/null
 train plan.json --steps 600 --every 600 --checkpoints killed --resume >resumed.txt 2>resumed.err; echo "exit $?"
-sed 's/step-[0-9]*, step [0-9]*/step-N, step N/' resumed.err
+grep -v ' is kept$' resumed.err | sed 's/step-[0-9]*, step [0-9]*/step-N, step N/'
 diff -r whole/step-600 killed/step-600 && diff <(losses whole.txt | tail -n 2) <(losses resumed.txt | tail -n 2) && echo 'the same bits'
 find killed -name '*.tmp'
 
@@ -64,11 +64,11 @@ begin --every 100 --save-every 1
 until_soon has_checkpoint stopped
 kill -TERM ${pids[1]}
 await
-grep -v '^messages' rank0.err | sed 's/step [0-9]* of/step N of/; s/step-[0-9]*/step-N/'
+grep -v '^messages\| is kept$' rank0.err | sed 's/step [0-9]* of/step N of/; s/step-[0-9]*/step-N/'
 cat rank1.err
 begin --every 600 --resume
 await
-grep -v '^messages' rank0.err | sed 's/step [0-9]* of/step N of/; s/step-[0-9]*/step-N/'
+grep -v '^messages\| is kept$' rank0.err | sed 's/step [0-9]* of/step N of/; s/step-[0-9]*/step-N/'
 diff -r whole/step-600 stopped/step-600 && diff <(losses whole.txt | tail -n 2) <(losses rank0.txt | tail -n 2) && echo 'the same bits'
 
 echo "# asked to stop, with nothing kept"
@@ -92,7 +92,7 @@ grep -v '^messages' rank0.txt
 
 echo "# by another plan, for longer"
 train other.json --steps 604 --every 604 --checkpoints whole --resume --device cpu:queued,cpu:queued 2>&1 >/dev/null |
-    grep -v ^messages | tr '\n' ' '; echo
+    grep -v '^messages\| is kept$' | tr '\n' ' '; echo
 ls whole | sort -V
 
 echo "# asked twice within a pass that would last"

@@ -24,7 +24,9 @@ MEGATRON = {'--' + name for name in '''
     recompute-method recompute-modules recompute-num-layers seq-length sequence-parallel tensor-model-parallel-size
     use-distributed-optimizer use-megatron-fsdp use-tp-pp-dp-mapping'''.split()}
 TORCHRUN = {'--nproc-per-node', '--no-python'}
-FOREIGN = {'exports/megatron.c': MEGATRON, 'exports/again.c': MEGATRON, 'cli/profile_command.c': TORCHRUN}
+SLURM = {'--signal'}
+FOREIGN = {'exports/megatron.c': MEGATRON, 'exports/again.c': MEGATRON, 'cli/profile_command.c': TORCHRUN,
+           'cli/train_command.c': SLURM}
 OF_ALL = {'--help', '--usage', '--version'}
 
 # Whose sentences are about another command: an elastic run plans as `weir partition` would; a plan is asked for again

@@ -29,7 +29,7 @@ data=/usr/share/common-licenses
 train() { weir train $model --plan plan.json --data $data "$@"; }
 try train --out plan.json
 try train --out nowhere/out
-try train --rate 99 --steps 40 2>&1 | sed '/^step/d; s/at step [0-9]*/at step N/'
+try train --rate 99 --steps 40 2>&1 | sed '/^step/d; /^40 steps on/d; s/at step [0-9]*/at step N/'
 train --steps 1 --beat 3 2>&1 | sed -n '/^weir:/s/takes [0-9.]*/takes N/p'
 plan --schedule pipedream -o plan.json > /dev/null
 train --steps 2 | grep -o '^step 2 of 2\|time of 2 iterations'

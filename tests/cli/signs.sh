@@ -56,7 +56,7 @@ weir train "$model" --plan 2,1.json --data data.txt --steps 8 --freeze-step 6 | 
 echo "# checkpoints"
 train() {  # FOLDER FREEZE-STEP OPTIONS..
     weir train "$model" --plan 2,1.json --data data.txt --steps 8 --freeze-step $2 --rate 0.0003 --checkpoints $1 "${@:3}" |&
-        grep '^weir: '
+        grep '^weir: ' | grep -v ' is kept$'  # which goes by the disk, for those between two others
 }
 for freeze in 6 2; do
     train whole $freeze --save-every 8

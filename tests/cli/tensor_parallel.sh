@@ -44,7 +44,12 @@ plan two.json --schedule 1f1b --variants tensor2,tensor2,- --replicas 1,2,1 --sh
 
 echo "# trained, kept as whole layers, gone on from to the bit, and by a plan that splits nothing"
 for i in $(seq 1200); do echo "line $i of a text that evens out the flow"; done > text
-train() { weir train $model --plan $1.json --data text --steps 6 --every 6 --checkpoints $2 --save-every 3 --keep 9 --resume; }
+train() {  # when a checkpoint between two others is whole goes by the disk, and so does what is said of it
+    weir train $model --plan $1.json --data text --steps 6 --every 6 --checkpoints $2 --save-every 3 --keep 9 --resume \
+        2>train.err
+    local code=$?
+    grep -v ' is kept$' train.err >&2; return $code
+}
 plan two.json --schedule 1f1b --variants tensor2,tensor2 && cp plan.json split.json
 plan two.json --schedule 1f1b --ranks 2 && mv plan.json whole.json
 train split once > table.txt; echo "exit $?"

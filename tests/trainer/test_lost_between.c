@@ -46,11 +46,11 @@ struct member {
     pthread_t thread;
 };
 
-// Whether to stop is a bool of each rank, and the only one that ranks exchange.
+// Whether to stop, and whether to keep, are two bools of each rank, and the only ones that ranks exchange.
 static bool ask_others(void *self, const void *own, uint64_t bytes, void *all, struct error *error)
 {
     struct member *member = self;
-    if (bytes == sizeof(bool) && ++member->asked == member->lost_at) {
+    if (bytes == 2 * sizeof(bool) && ++member->asked == member->lost_at) {
         error_set_kind(error, ERROR_MACHINE, "rank %u was taken away", member->real.rank);
         member->real.abandon(member->real.self, error);
         return false;
