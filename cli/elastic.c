@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,12 +39,29 @@ struct elastic {
     uint64_t known;                     // of who was there, a sum that tells changes
     uint64_t began_step;                // the newest checkpoint when the last epoch was decided on
     unsigned failures;
-    size_t told;                        // of so few members that they wait for more
+    bool decides;                       // it is the oldest, at the last look;
+    size_t running;                     // when so many were in an epoch
+    char said[400];                     // why it waits, last
 };
 
 static void rest(void)
 {
     nanosleep(&(struct timespec){ .tv_nsec = LOOK_NS }, NULL);
+}
+
+// Looks come ten times a second, and what they find is said when it is another thing than before.
+static void say_why(struct elastic *elastic, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void say_why(struct elastic *elastic, const char *format, ...)
+{
+    char why[sizeof elastic->said];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(why, sizeof why, format, arguments);
+    va_end(arguments);
+    if (strcmp(why, elastic->said) != 0)
+        command_say("%s", why);
+    snprintf(elastic->said, sizeof elastic->said, "%s", why);
 }
 
 static uint64_t newest_step(const struct elastic *elastic)
@@ -152,8 +170,11 @@ static bool end_all(struct elastic *elastic, const char *why, struct error *erro
     return epoch_write(elastic->members, &epoch, error);
 }
 
-static bool begin_epoch(struct elastic *elastic, struct member *seen, size_t count, struct error *error)
+static bool begin_epoch(struct elastic *elastic, struct member *seen, size_t count, size_t silent, struct error *error)
 {
+    if (silent > 0)
+        command_say("goes on without %zu member%s, silent for %d s", silent, silent == 1 ? "" : "s",
+                    (int)(SILENT_NS / 1000000000));
     struct epoch epoch = { .number = elastic->epoch.number + 1, .ranks = seen };
     epoch.rank_count = plan_for(elastic, count, epoch.plan, error);
     elastic->began_step = newest_step(elastic);
@@ -172,15 +193,18 @@ static void note_changes(struct elastic *elastic, const struct member *seen, siz
 }
 
 // Who has not come to the end of the last epoch is waited for, but not for ever.
-static bool are_ready(const struct elastic *elastic, struct member *seen, size_t *count)
+static bool are_ready(struct elastic *elastic, struct member *seen, size_t *count)
 {
     const bool is_late = clock_now_ns() - elastic->changed_ns > SILENT_NS;
     size_t ready = 0;
     for (size_t i = 0; i < *count; i++) {
+        if (seen[i].runs && !is_late) {
+            say_why(elastic, "waits for member %llu on %s to come to the end of epoch %llu",
+                    (unsigned long long)seen[i].number, seen[i].host, (unsigned long long)seen[i].epoch);
+            return false;
+        }
         if (!seen[i].runs)
             seen[ready++] = seen[i];
-        else if (!is_late)
-            return false;
     }
     *count = ready;
     return ready > 0;
@@ -190,18 +214,30 @@ static bool are_enough(struct elastic *elastic, size_t count)
 {
     if (count >= elastic->request->least)
         return true;
-    if (elastic->told != count)
-        command_say("%zu of at least %u ranks are there: waiting for more", count, elastic->request->least);
-    elastic->told = count;
+    say_why(elastic, "%zu of at least %u ranks are there: waiting for more", count, elastic->request->least);
     return false;
 }
 
-static bool is_time(const struct elastic *elastic, size_t count)
+static bool is_time(struct elastic *elastic, size_t count)
 {
     const uint64_t still_ns = clock_now_ns() - elastic->changed_ns;
     const bool is_first = elastic->epoch.number == elastic->joined_at;
-    return is_first && count < elastic->request->plan->ranks ? still_ns >= FIRST_NS
-                                                             : is_first || still_ns >= SETTLED_NS;
+    if (!is_first || count >= elastic->request->plan->ranks)
+        return is_first || still_ns >= SETTLED_NS;
+    say_why(elastic, "%zu of the plan's %u ranks are there: the run begins once all are, or once nobody has come for"
+            " %d s", count, elastic->request->plan->ranks, (int)(FIRST_NS / 1000000000));
+    return still_ns >= FIRST_NS;
+}
+
+// Behind a look and the epoch that is known since: why a member that does not decide is no rank.
+static void say_who_decides(struct elastic *elastic)
+{
+    if (elastic->running > 0)
+        say_why(elastic, "epoch %llu is under way on %zu rank%s: this member waits until they stop for it, or one of"
+                " them is lost", (unsigned long long)elastic->epoch.number, elastic->epoch.rank_count,
+                elastic->epoch.rank_count == 1 ? "" : "s");
+    else if (elastic->epoch.number == elastic->joined_at )
+        say_why(elastic, "waits for the first epoch, on which the oldest member decides");
 }
 
 // Between two epochs.
@@ -212,15 +248,20 @@ static bool decide(struct elastic *elastic, struct error *error)
     if (!seen)
         return false;
     note_changes(elastic, seen, count);
+    const size_t there = count;
     bool good = true;
-    if (count > 0 && seen[0].number == members_own(elastic->members)) {
+    elastic->decides = count > 0 && seen[0].number == members_own(elastic->members);
+    elastic->running = 0;
+    for (size_t i = 0; i < count; i++)
+        elastic->running += seen[i].runs;
+    if (elastic->decides) {
         if (newest_step(elastic) >= elastic->request->steps)
             good = end_all(elastic, "", error);
         else if (elastic->failures >= FAILURES)
             good = end_all(elastic, "the run fails again and again without a checkpoint between", error);
         else if (are_ready(elastic, seen, &count) && are_enough(elastic, count)
                  && is_time(elastic, count))
-            good = begin_epoch(elastic, seen, count, error);
+            good = begin_epoch(elastic, seen, count, there - count, error);
     }
     free(seen);
     return good;
@@ -295,6 +336,8 @@ static int watch(struct elastic *elastic, pid_t child, uint32_t rank, bool *was_
         else if (lost_ns == 0)
             lost_ns = now_ns;
         if (lost_ns > 0 && now_ns - lost_ns > LOST_NS) {  // it has not noticed
+            say_why(elastic, "epoch %llu has lost a rank, and this one has not noticed that for %d s: it is ended",
+                    (unsigned long long)elastic->epoch.number, (int)(LOST_NS / 1000000000));
             *was_asked = true;
             kill(child, SIGKILL);
         }
@@ -302,6 +345,9 @@ static int watch(struct elastic *elastic, pid_t child, uint32_t rank, bool *was_
         if (!*was_asked && (leaves || (members != asked_for && somebody_has_come(elastic, rank, members)))) {
             *was_asked = true;
             kill(child, SIGTERM);
+            say_why(elastic, leaves ? "this member leaves: epoch %llu ends behind the pass at hand, with a checkpoint"
+                                    : "somebody has come: epoch %llu ends behind the pass at hand, with a checkpoint",
+                    (unsigned long long)elastic->epoch.number);
         }
         asked_for = members;
         if (*elastic->keep) {  // it is the rank that keeps
@@ -334,7 +380,8 @@ static bool judge(struct elastic *elastic, int status, bool was_asked, struct er
 static void say_epoch(const struct elastic *elastic, uint32_t rank)
 {
     if (rank == 0)
-        command_say("epoch %llu: %zu ranks%s", (unsigned long long)elastic->epoch.number, elastic->epoch.rank_count,
+        command_say("epoch %llu: %zu rank%s%s", (unsigned long long)elastic->epoch.number, elastic->epoch.rank_count,
+                    elastic->epoch.rank_count == 1 ? "" : "s",
                     newest_step(elastic) > 0 ? ", from the newest checkpoint" : "");
 }
 
@@ -344,6 +391,7 @@ static bool run_epoch(struct elastic *elastic, uint32_t rank, enum elastic_part 
 {
     bool was_asked = false;
     elastic->began_step = newest_step(elastic);
+    elastic->said[0] = '\0';
     if (!members_say(elastic->members, true, elastic->epoch.number, error))
         return false;
     say_epoch(elastic, rank);
@@ -403,11 +451,36 @@ static enum elastic_part take_part(struct elastic *elastic, char plan[PATH_MAX],
         }
         if (rank != UINT32_MAX && !run_epoch(elastic, rank, &part, plan, error))
             return part;
+        if (!is_new && !elastic->decides)
+            say_who_decides(elastic);
+        if (is_new && rank == UINT32_MAX)
+            say_why(elastic, "epoch %llu goes on with %zu ranks, as many as there is a plan for: this member waits for"
+                    " a later one", (unsigned long long)elastic->epoch.number, elastic->epoch.rank_count);
         if (is_new && rank == UINT32_MAX && !members_say(elastic->members, false, elastic->epoch.number, error))
             return ELASTIC_FAILED;
         rest();
     }
     return ELASTIC_LEFT;
+}
+
+// What the run has without this member.
+static void say_what_is_left(struct elastic *elastic)
+{
+    struct error none = { 0 };
+    size_t members = 0;
+    free(members_look(elastic->members, &members, &none));
+    const unsigned long long step = newest_step(elastic), steps = elastic->request->steps;
+    const char *folder = elastic->request->folder;
+    char kept[PATH_MAX + 100], who[200];
+    if (step > 0)
+        snprintf(kept, sizeof kept, "%s/step-%llu keeps where it is, of %llu", folder, step, steps);
+    else
+        snprintf(kept, sizeof kept, "nothing of it is kept yet");
+    if (members > 1)
+        snprintf(who, sizeof who, "%zu other%s there", members - 1, members == 2 ? " is" : "s are");
+    else
+        snprintf(who, sizeof who, "nobody else is there: the same command goes on with it");
+    command_say("this member has left the run: %s, and %s", kept, who);
 }
 
 enum elastic_part elastic_take_part(const struct elastic_request *request, char plan[PATH_MAX], struct error *error)
@@ -422,6 +495,8 @@ enum elastic_part elastic_take_part(const struct elastic_request *request, char 
     if (elastic.members && epoch_read(elastic.members, &elastic.epoch, error)) {
         elastic.joined_at = elastic.epoch.number;
         part = take_part(&elastic, plan, error);
+        if (part == ELASTIC_LEFT)
+            say_what_is_left(&elastic);
     }
     if (part == ELASTIC_RANK)
         members_forget(elastic.members);
