@@ -1,6 +1,7 @@
 #include "trainer/given_weights.h"
 
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +13,8 @@
 #include "device/half.h"
 
 static const char ONE_FILE[] = "model.safetensors", INDEX[] = "model.safetensors.index.json",
-                  MANIFEST[] = "manifest.json", PREFIX[] = "transformer.", HEAD_WORDS[] = "lm_head.weight";
+                  MANIFEST[] = "manifest.json", CONFIG[] = "config.json", PREFIX[] = "transformer.",
+                  HEAD_WORDS[] = "lm_head.weight";
 
 struct reading {
     const char *path;
@@ -262,6 +264,85 @@ static bool take_files(struct reading *reading, struct error *error)
     return error_set(error, "%.300s: has no weights: none of %s, %s and %s is there", path, ONE_FILE, INDEX, MANIFEST);
 }
 
+// --- what is computed with them ------------------------------------------------------------------
+
+// What shapes do not tell, and what transformers takes where config.json does not say it.
+static const struct number_key {
+    const char *key, *ours;  // as models are named here
+    uint64_t usual;
+} number_keys[] = {
+    { "n_head", "heads", 12 },
+    { "n_layer", "blocks", 12 },
+    { "n_embd", "width", 768 },
+    { "vocab_size", "words", 50257 },
+};
+
+static void compare_number(struct json *theirs, struct json *ours, const struct number_key *of)
+{
+    const uint64_t is = json_has(theirs, of->key) ? json_u64(theirs, of->key, 0, JSON_MAX) : of->usual;
+    const uint64_t wanted = json_u64(ours, of->key, 0, JSON_MAX);
+    if (is == wanted)
+        return;
+    if (json_has(theirs, of->key))
+        json_refuse_key(theirs, of->key, "is %llu, and the model has %s=%llu: name the model with the sizes that these"
+                        " weights have", (unsigned long long)is, of->ours, (unsigned long long)wanted);
+    else
+        json_refuse(theirs, "has no %s, which is %llu then, and the model has %s=%llu: name the model with the sizes"
+                    " that these weights have", of->key, (unsigned long long)is, of->ours, (unsigned long long)wanted);
+}
+
+static void compare_word(struct json *theirs, const char *key, const char *wanted, const char *same)
+{
+    const char *is = json_has(theirs, key) ? json_string(theirs, key) : wanted;
+    if (strcmp(is, wanted) != 0 && strcmp(is, same) != 0)
+        json_refuse_key(theirs, key, "is \"%.80s\", and the model computes by \"%s\": these weights are another"
+                        " model's", is, wanted);
+}
+
+static void compare_flag(struct json *theirs, const char *key, bool wanted)
+{
+    if (json_has(theirs, key) && !json_null(theirs, key) && json_bool(theirs, key) != wanted)
+        json_refuse_key(theirs, key, "is %s, and the model computes without that: these weights are another model's",
+                        wanted ? "false" : "true");
+}
+
+static void compare(struct json *theirs, struct json *ours)
+{
+    compare_word(theirs, "model_type", "gpt2", "gpt2");
+    for (size_t i = 0; i < sizeof number_keys / sizeof number_keys[0]; i++)
+        compare_number(theirs, ours, &number_keys[i]);
+    compare_word(theirs, "activation_function", "gelu_new", "gelu_pytorch_tanh");  // two names of one function
+    compare_flag(theirs, "scale_attn_weights", true);
+    compare_flag(theirs, "scale_attn_by_inverse_layer_idx", false);
+    const double wanted = json_fraction(ours, "layer_norm_epsilon");
+    const double is = json_has(theirs, "layer_norm_epsilon") ? json_fraction(theirs, "layer_norm_epsilon") : wanted;
+    if (fabs(is - wanted) > 1e-12)
+        json_refuse_key(theirs, "layer_norm_epsilon", "is %g, and the model computes by %g: these weights are another"
+                        " model's", is, wanted);
+}
+
+// A number of heads that is another one would compute another function of the same weights, without a word. Ours is
+// what a checkpoint of the model would have (model_lasting.h).
+static bool is_computed_alike(const struct reading *reading, struct error *error)
+{
+    const struct lasting_model *lasting = reading->lasting;
+    char path[PATH_MAX];
+    if (lasting->file_count == 0 || !is_folder(reading->path) || !has_file(reading->path, CONFIG))
+        return true;
+    const struct text *own = &lasting->files[0].text;
+    struct json_document *ours = json_parse(own->data, own->length, CONFIG, error), *theirs = NULL;
+    if (ours && path_join(reading->path, CONFIG, path, error))
+        theirs = json_load(path, error);
+    if (theirs) {
+        struct json root = json_root(theirs), own_root = json_root(ours);
+        compare(&root, &own_root);
+    }
+    const bool good = theirs && json_ok(theirs, error) && json_ok(ours, error);
+    json_free(theirs);
+    json_free(ours);
+    return good;
+}
+
 // --- all of it ----------------------------------------------------------------------------------
 
 static bool is_complete(const struct reading *reading, struct error *error)
@@ -309,8 +390,8 @@ float **given_weights_load(const char *path, const struct lasting_model *lasting
                            struct error *error)
 {
     struct reading reading = { .path = path, .lasting = lasting, .wanted = wanted };
-    const bool good = prepare(&reading, error) && take_files(&reading, error) && is_complete(&reading, error)
-        && is_tied(&reading, error);
+    const bool good = prepare(&reading, error) && is_computed_alike(&reading, error) && take_files(&reading, error)
+        && is_complete(&reading, error) && is_tied(&reading, error);
     free(reading.found);
     free(reading.head_words);
     if (good)

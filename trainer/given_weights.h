@@ -9,7 +9,8 @@
 // whatever precision they are in; of the library's names also without the "transformer." in front, as GPT-2 was
 // published. All of the model's tensors must be there and no others, but for what nothing trains: the masks that GPT-2's
 // older files have, and a head's words where they are the embedding's once more. Of more positions than the model has
-// the first are taken.
+// the first are taken. Where a config.json stands beside them it must be of what the model computes, since no shape tells
+// how many heads there are.
 #ifndef TRAINER_GIVEN_WEIGHTS_H
 #define TRAINER_GIVEN_WEIGHTS_H
 

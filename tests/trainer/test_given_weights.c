@@ -36,7 +36,7 @@ static void remove_file(const char *name)
 static void empty_folder(void)
 {
     static const char *const names[] = { "model.safetensors", "model.safetensors.index.json", "a.safetensors",
-                                         "b.safetensors" };
+                                         "b.safetensors", "config.json" };
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         remove_file(names[i]);
 }
@@ -176,15 +176,20 @@ static void each_number_finds_its_place(void **state)
     }
 }
 
-static void save_index(const char *text)
+static void save_text(const char *name, const char *text)
 {
     struct error error = { 0 };
     struct text index = { 0 };
     char path[200];
-    snprintf(path, sizeof path, "%s/model.safetensors.index.json", folder);
+    snprintf(path, sizeof path, "%s/%s", folder, name);
     text_add(&index, "%s", text);
     assert_good(text_save(&index, path, &error), error);
     text_clear(&index);
+}
+
+static void save_index(const char *text)
+{
+    save_text("model.safetensors.index.json", text);
 }
 
 static void an_index_names_several_files(void **state)
@@ -260,6 +265,49 @@ static void what_is_not_the_models_is_refused(void **state)
     clear(&made);
 }
 
+// What no shape tells would compute something else of the same numbers.
+static void what_computes_otherwise_is_refused(void **state)
+{
+    (void)state;
+    struct made made = make(TIED, SAFE_F32, 0);
+    save(&made, "model.safetensors", 0, made.count);
+    save_text("config.json", made.lasting->files[0].text.data);
+    is_all_there(&made, folder);
+    static const char sizes[] = "\"n_head\": 2, \"n_layer\": 1, \"n_embd\": 8, \"vocab_size\": 256";
+    static const struct {
+        const char *more, *sentence;  // NULL: taken
+    } configs[] = {
+        { "", NULL },
+        { ", \"model_type\": \"gpt2\", \"n_positions\": 1024, \"beauty\": {\"much\": [1]}", NULL },
+        { ", \"layer_norm_epsilon\": 1e-05, \"activation_function\": \"gelu_new\"", NULL },
+        { ", \"activation_function\": \"gelu_pytorch_tanh\", \"scale_attn_weights\": true", NULL },
+        { ", \"activation_function\": \"relu\"", "config.json: activation_function: is \"relu\", and the model" },
+        { ", \"activation_function\": \"gelu\"", "config.json: activation_function: is \"gelu\", and the model" },
+        { ", \"layer_norm_epsilon\": 1e-06", "layer_norm_epsilon: is 1e-06, and the model computes by 1e-05" },
+        { ", \"scale_attn_by_inverse_layer_idx\": true", "config.json: scale_attn_by_inverse_layer_idx: is true, and" },
+        { ", \"scale_attn_weights\": false", "config.json: scale_attn_weights: is false, and the model" },
+        { ", \"model_type\": \"llama\"", "config.json: model_type: is \"llama\", and the model computes by \"gpt2\"" },
+        { ", \"model_type\": 7", "config.json: model_type: " },
+        { ", \"n_embd\": 8", "config.json: " },  // twice
+    };
+    for (size_t i = 0; i < sizeof configs / sizeof configs[0]; i++) {
+        char text[500];
+        snprintf(text, sizeof text, "{%s%s}", sizes, configs[i].more);
+        save_text("config.json", text);
+        if (configs[i].sentence)
+            is_refused(&made, configs[i].sentence);
+        else
+            is_all_there(&made, folder);
+    }
+    save_text("config.json", "{\"n_head\": 4, \"n_layer\": 1, \"n_embd\": 8, \"vocab_size\": 256}");
+    is_refused(&made, "config.json: n_head: is 4, and the model has heads=2: name the model with the sizes that these");
+    save_text("config.json", "{\"n_layer\": 1, \"n_embd\": 8, \"vocab_size\": 256}");
+    is_refused(&made, "config.json: has no n_head, which is 12 then, and the model has heads=2");
+    save_text("config.json", "[]");
+    is_refused(&made, "config.json");
+    clear(&made);
+}
+
 // Whatever the bytes, they are taken or refused in a sentence.
 static void no_bytes_do_harm(void **state)
 {
@@ -299,6 +347,7 @@ int main(void)
         cmocka_unit_test(what_nothing_trains_is_left_out),
         cmocka_unit_test(of_more_positions_the_first_are_taken),
         cmocka_unit_test(what_is_not_the_models_is_refused),
+        cmocka_unit_test(what_computes_otherwise_is_refused),
         cmocka_unit_test(no_bytes_do_harm),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
