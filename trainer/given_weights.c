@@ -180,12 +180,13 @@ static bool take_file(struct reading *reading, const char *path, struct error *e
 
 // --- the files -------------------------------------------------------------------------------
 
+// What is there by that name is read, or refused: a link that leads nowhere is no missing file.
 static bool has_file(const char *folder, const char *name)
 {
     struct stat about;
     char path[PATH_MAX];
     struct error none = { 0 };
-    return path_join(folder, name, path, &none) && stat(path, &about) == 0 && S_ISREG(about.st_mode);
+    return path_join(folder, name, path, &none) && lstat(path, &about) == 0;
 }
 
 static bool is_folder(const char *path)

@@ -1,10 +1,12 @@
 #include "tests/hostile/samples.h"
 
 #include <cjson/cJSON.h>
+#include <dirent.h>
 #include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -14,6 +16,8 @@
 
 #define PLANNED "-c two.json -s 1f1b -m 4 --budget 2000 --tied apart"
 #define NO_GAPS "-c two.json -m 4 --budget 500"
+#define TRAIN "weir train " SAMPLE_MODEL " --plan nano.plan.json --data text --steps "
+#define TRAIN_TIED "weir train " SAMPLE_TIED " --plan tied.plan.json --data text --steps "
 
 const struct sample samples[] = {
     { "profile.json", DAMAGE_JSON, "weir profile --lint damaged" },
@@ -86,6 +90,24 @@ const struct sample samples[] = {
     { "dnn.json", DAMAGE_JSON, "weir import dnn-partitioning damaged --cluster-output made -o ignored"
                                " | weir check schedule.json -c made" },
     { "tokens", DAMAGE_BYTES, "weir train " SAMPLE_MODEL " --plan nano.plan.json --data damaged --steps 1" },
+    { "config.json", DAMAGE_JSON, "weir estimate damaged --device h100-sxm -o made | weir profile --lint made" },
+    { "config.json", DAMAGE_JSON, "weir sweep --config damaged --device h100-sxm --devices 2 --global-batch 4"
+                                  " --budget 20" },
+    { "mixtral.json", DAMAGE_JSON, "weir estimate damaged --device h100-sxm --variants 2 -o made"
+                                   " | weir profile --lint made" },
+    { "device.json", DAMAGE_JSON, "weir estimate config.json --device ./damaged -o made | weir profile --lint made" },
+    { "device.json", DAMAGE_JSON, "weir sweep --config config.json --device ./damaged --devices 2 --global-batch 4"
+                                  " --budget 20" },
+    { "kept//step-1/manifest.json", DAMAGE_JSON, "weir eval " SAMPLE_MODEL " --checkpoint damaged --data text" },
+    { "kept//step-1/manifest.json", DAMAGE_JSON, TRAIN "1 --checkpoints damaged --resume" },
+    { "kept//step-1/head.safetensors", DAMAGE_BYTES,
+      "weir sample " SAMPLE_MODEL " --checkpoint damaged --tokens 3 abc" },
+    { "kept//step-1/head.safetensors", DAMAGE_BYTES, TRAIN "1 --checkpoints damaged --resume" },
+    { "kept/step-1//head.safetensors", DAMAGE_BYTES, TRAIN "1 --weights damaged" },
+    { "kept//step-1/head.optimizer.safetensors", DAMAGE_BYTES, TRAIN "1 --checkpoints damaged --resume" },
+    { "tied/step-1//config.json", DAMAGE_JSON, TRAIN_TIED "1 --weights damaged" },
+    { "tied/step-1//model.safetensors.index.json", DAMAGE_JSON, TRAIN_TIED "1 --weights damaged" },
+    { "log.jsonl", DAMAGE_LINES, TRAIN "1 --checkpoints kept --resume --log damaged" },
 };
 const size_t sample_count = sizeof samples / sizeof samples[0];
 
@@ -96,6 +118,79 @@ const char *sample_path(const char *folder, const char *file)
     return path;
 }
 
+static void save_at(const char *path, const char *bytes, size_t length)
+{
+    FILE *to = fopen(path, "w");
+    assert_non_null(to);
+    assert_int_equal(fwrite(bytes, 1, length, to), length);
+    assert_int_equal(fclose(to), 0);
+}
+
+static void save(const char *folder, const char *file, const char *bytes, size_t length)
+{
+    save_at(sample_path(folder, file), bytes, length);
+}
+
+static void copy_file(const char *from, const char *to)
+{
+    struct error error = { 0 };
+    size_t length;
+    char *text = text_load(from, &length, &error);
+    assert_good(text, error);
+    save_at(to, text, length);
+    free(text);
+}
+
+static int remove_one(const char *path, const struct stat *status, int kind, struct FTW *place)
+{
+    (void)status;
+    (void)kind;
+    (void)place;
+    return remove(path);
+}
+
+static void remove_all(const char *path)
+{
+    nftw(path, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+static void copy_folder(const char *from, const char *to)
+{
+    DIR *entries = opendir(from);
+    assert_non_null(entries);
+    assert_int_equal(mkdir(to, 0700), 0);
+    for (const struct dirent *entry; (entry = readdir(entries));) {
+        char source[4096], target[4096];
+        struct stat about;
+        snprintf(source, sizeof source, "%s/%s", from, entry->d_name);
+        snprintf(target, sizeof target, "%s/%s", to, entry->d_name);
+        if (entry->d_name[0] == '.')
+            continue;
+        assert_int_equal(stat(source, &about), 0);
+        if (S_ISDIR(about.st_mode))
+            copy_folder(source, target);
+        else
+            copy_file(source, target);
+    }
+    closedir(entries);
+}
+
+const char *sample_place(const char *folder, const struct sample *sample)
+{
+    char damaged[4096], copied[300], place[300];
+    snprintf(damaged, sizeof damaged, "%s", sample_path(folder, "damaged"));
+    remove_all(damaged);
+    snprintf(copied, sizeof copied, "%s", sample->file);
+    char *within = strstr(copied, "//");
+    if (!within)
+        return sample_path(folder, "damaged");
+    *within = '\0';
+    copy_folder(sample_path(folder, copied), damaged);
+    snprintf(place, sizeof place, "damaged/%s", within + 2);
+    assert_int_equal(unlink(sample_path(folder, place)), 0);
+    return sample_path(folder, place);
+}
+
 char *sample_load(const char *folder, const char *file, size_t *length)
 {
     struct error error = { 0 };
@@ -104,13 +199,6 @@ char *sample_load(const char *folder, const char *file, size_t *length)
     return text;
 }
 
-static void save(const char *folder, const char *file, const char *bytes, size_t length)
-{
-    FILE *to = fopen(sample_path(folder, file), "w");
-    assert_non_null(to);
-    assert_int_equal(fwrite(bytes, 1, length, to), length);
-    assert_int_equal(fclose(to), 0);
-}
 
 static void save_block(const char *folder, const char *file, const char *page, const char *language)
 {
@@ -121,12 +209,7 @@ static void save_block(const char *folder, const char *file, const char *page, c
 
 static void copy(const char *folder, const char *file, const char *from)
 {
-    struct error error = { 0 };
-    size_t length;
-    char *text = text_load(from, &length, &error);
-    assert_good(text, error);
-    save(folder, file, text, length);
-    free(text);
+    copy_file(from, sample_path(folder, file));
 }
 
 static void run(const char *folder, const char *line)
@@ -241,6 +324,9 @@ char *samples_make(void)
     save_block(name, "dnn.json", "docs/formats/dnn-partitioning.md", "json");
     copy(name, "pipedream.txt", "tests/fuzz/seeds/pipedream/small.txt");
     copy(name, "kineto.json", "tests/fuzz/seeds/trace/kineto.json");
+    save_block(name, "device.json", "docs/formats/device.md", "json");
+    copy(name, "config.json", "tests/fuzz/seeds/transformer/gpt2.json");
+    copy(name, "mixtral.json", "tests/fuzz/seeds/transformer/mixtral.json");
     copy(name, "lowered.csv", "tests/fuzz/seeds/csv/zb-h1-lowered.csv");
     make_packed(name);
     run(name, "weir import piper piper.json -o piper.profile.json --cluster-output piper.cluster.json");
@@ -250,19 +336,16 @@ char *samples_make(void)
     run(name, "weir profile " SAMPLE_MODEL " --repeats 20 -o measured.json");
     make_settled(name, "nano.json", "measured.json");
     run(name, "weir partition nano.json " PLANNED " -o nano.plan.json");
+    run(name, TRAIN "1 --checkpoints kept --log log.jsonl");
+    run(name, "weir profile " SAMPLE_TIED " --repeats 20 -o measured.json");
+    make_settled(name, "tied.json", "measured.json");
+    run(name, "weir partition tied.json " PLANNED " -o tied.plan.json");
+    run(name, TRAIN_TIED "1 --checkpoints tied");
     return strdup(name);
-}
-
-static int remove_one(const char *path, const struct stat *status, int kind, struct FTW *place)
-{
-    (void)status;
-    (void)kind;
-    (void)place;
-    return remove(path);
 }
 
 void samples_remove(char *folder)
 {
-    nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    remove_all(folder);
     free(folder);
 }

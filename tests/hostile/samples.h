@@ -6,11 +6,13 @@
 
 #include "tests/hostile/damage.h"
 
-// The model that `nano.plan.json` is of.
+// The model that `nano.plan.json` is of, and `kept` has checkpoints of; and one that transformers has, too, of which
+// `tied.plan.json` and the checkpoints in `tied` are.
 #define SAMPLE_MODEL "gpt-nano,width=8,blocks=1,heads=2,sequence=16"
+#define SAMPLE_TIED "gpt-nano,tied,width=8,blocks=1,heads=2,sequence=16"
 
 struct sample {
-    const char *file;
+    const char *file;  // behind FOLDER// it is one of a folder: then `damaged` is a copy of that, with its document in it
     enum damage_kind kind;
     // What reads it, by the name `damaged`; words are parted by a space. Where it writes a document, that is `made`,
     // and behind a bar stands what reads that.
@@ -26,6 +28,9 @@ void samples_remove(char *folder);
 
 // The path of a file in it; of static storage, until the next call.
 const char *sample_path(const char *folder, const char *file);
+
+// Where the document that the sample's command reads is to stand, and nothing does; one of a folder in a new copy of it.
+const char *sample_place(const char *folder, const struct sample *sample);
 
 // The bytes of a file in it, which the caller frees.
 char *sample_load(const char *folder, const char *file, size_t *length);

@@ -23,7 +23,7 @@ static void save_damaged(const char *folder, const struct sample *sample, const 
     else
         text_add_bytes(&text, sound, length);
     assert_false(text.failed);
-    FILE *file = fopen(sample_path(folder, "damaged"), "w");
+    FILE *file = fopen(sample_place(folder, sample), "w");
     assert_non_null(file);
     assert_int_equal(fwrite(text.data ? text.data : "", 1, text.length, file), text.length);
     assert_int_equal(fclose(file), 0);
