@@ -298,7 +298,7 @@ static bool check_all(const struct given *given, const struct priced *subject, b
 
 static int run(int count, char **arguments)
 {
-    struct given given = { .profile = NULL };
+    struct given given = { .subject.is_judged = true };
     command_parse(&argp, count, arguments, &given);
     if (given.profile)
         return check_plan(&given);

@@ -285,8 +285,10 @@ static bool load_schedule(struct given *given, struct priced *subject, struct er
 
 static bool take_schedule(struct given *given, struct priced *subject, struct error *error)
 {
-    if (!load_schedule(given, subject, error) || !given->moves)
-        return subject->schedule != NULL;
+    if (!load_schedule(given, subject, error))
+        return false;
+    if (!given->moves)
+        return true;
     if (subject->schedule->moves)
         return error_set(error, "%s: has EVICTs and PREFETCHes already; leave --moves out", given->name);
     if (subject->schedule->lowered)

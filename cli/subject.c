@@ -11,6 +11,7 @@
 #include "common/json.h"
 #include "common/number.h"
 #include "profiler/import.h"
+#include "schedules/check.h"
 #include "schedules/costs.h"
 #include "schedules/csv.h"
 #include "schedules/generators/generate.h"
@@ -188,7 +189,8 @@ static bool read_schedule(const struct subject_options *options, const char *tex
         subject->schedule = read_csv(text, length, options->file, error);
     else
         subject->schedule = schedule_read(text, length, options->file, error);
-    return subject->schedule && set_prices(options, subject, error);
+    return subject->schedule && (options->is_judged || schedule_can_run(subject->schedule, error))
+        && set_prices(options, subject, error);
 }
 
 // --- plans ----------------------------------------------------------------------
@@ -314,7 +316,7 @@ bool subject_is_order(const char *schedule)
 
 struct schedule *subject_load_order(const char *file, struct error *error)
 {
-    const struct subject_options options = { .file = file, .is_order = true };
+    const struct subject_options options = { .file = file, .is_order = true, .is_judged = true };
     struct priced subject = { .schedule = NULL };
     struct schedule *order = subject_load(&options, &subject, error) ? given_order(subject.schedule, error) : NULL;
     if (order && subject.schedule->lowered)

@@ -21,6 +21,7 @@ struct subject_options {
     struct kept_bytes kept;  // of --keep
     bool is_order;           // of a plan only what its ranks compute, without the messages
     uint32_t splits;         // of a schedule by name, as its ranks, chunks and micro-batches
+    bool is_judged;          // by the command itself: a schedule that cannot run is read, too
     struct shared_options shared;
 };
 
@@ -55,8 +56,8 @@ error_t subject_option(int key, char *argument, struct subject_options *options,
 // What --cost, --overlapped and --keep say of each of `stages`. Freed by costs_clear(). Fails if --cost was not given.
 bool subject_costs(const struct subject_options *options, uint32_t stages, struct costs *costs, struct error *error);
 
-// Reads FILE, or generates the schedule that it names. A schedule may come without costs: subject_wants_costs() refuses
-// that. Cleared by priced_clear(), also where it fails.
+// Reads FILE, or generates the schedule that it names. A schedule that cannot run is refused; it may come without costs:
+// subject_wants_costs() refuses that. Cleared by priced_clear(), also where it fails.
 bool subject_load(const struct subject_options *options, struct priced *subject, struct error *error);
 bool subject_wants_costs(const struct subject_options *options, const struct priced *subject, struct error *error);
 

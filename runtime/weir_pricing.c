@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "schedules/check.h"
 #include "schedules/lower_late.h"
 
 static struct kept_bytes kept_of(const struct weir_pricing *pricing)
@@ -61,7 +62,7 @@ bool price(const struct schedule *schedule, const struct weir_pricing *pricing, 
 bool price_times(const struct schedule *schedule, const struct weir_pricing *pricing, struct priced *priced,
                  struct error *error)
 {
-    if (!price(schedule, pricing, false, priced, error))
+    if (!schedule_can_run(schedule, error) || !price(schedule, pricing, false, priced, error))
         return false;
     return priced->schedule->costs
         || error_set(error, "the schedule has no costs: give F,I,W,C or a document of them");

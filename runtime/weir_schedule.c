@@ -101,6 +101,8 @@ static bool write_csv(const struct schedule *schedule, const struct weir_csv *cs
                       &dialect, error))
         return false;
     style.dialect = (enum csv_dialect)dialect;
+    if (!schedule_can_run(schedule, error))
+        return false;
     if (!csv->lowered || schedule->lowered)
         return csv_write(schedule, &style, text, &left_out, error);
     struct schedule *lowered = schedule_lower(schedule, error);

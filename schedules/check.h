@@ -78,6 +78,11 @@ void check_result_clear(struct check_result *result);
 // The first fault and the cycle as one sentence, of kind ERROR_ANSWER. Returns false.
 bool check_result_error(const struct check_result *result, struct error *error);
 
+// Whether a schedule that somebody gives can run where sends are buffered or grouped as much as it needs, which is the
+// world of the simulator. Whoever reads one asks this: what cannot run has no times and no bytes. The error (ERROR_INPUT)
+// has the first fault.
+bool schedule_can_run(const struct schedule *schedule, struct error *error);
+
 // The document of `weir check --json`.
 void check_result_write(const struct check_result *result, struct text *text);
 

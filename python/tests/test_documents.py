@@ -280,9 +280,12 @@ class Schedules(Case):
             self.assertTrue(good.check(**options)['ok'], options)
         wrong = good.document
         wrong['actions'][0] = wrong['actions'][0].replace('0F0 ', '', 1)
-        result = weir.Schedule.from_json(json.dumps(wrong)).check()
+        cannot = weir.Schedule.from_json(json.dumps(wrong))
+        result = cannot.check()
         self.assertFalse(result['ok'])
         self.assertEqual(result['faults'][0]['rank'], 0)
+        for numbers_of in (lambda: cannot.simulate(cost='1us,1us,1us,0us'), cannot.csv):  # of what cannot run there are none
+            self.refuses(re.compile('^cannot run: rank 0, .*0F0'), 2, numbers_of)
         tight = good.check(memory='1KiB', cost='1us,1us,1us,0us', keep=('1KiB', 0))
         self.assertFalse(tight['ok'])
         self.refuses('sends: "all" is none of rendezvous, eager:K, grouped', 2, good.check, sends='all')

@@ -305,6 +305,43 @@ static void check_agrees_with_a_slow_world(void **state)
                  (unsigned long long)trials);
 }
 
+// Whatever is taken out of an order that can run, or of its messages, it cannot run without. What needs buffers or groups
+// can, in a world that has them.
+static void what_lacks_an_action_cannot_run(void **state)
+{
+    (void)state;
+    uint64_t seed = 45;
+    for (uint64_t trial = 0; trial < test_trials(300, 3000); trial++) {
+        struct error error = { 0 };
+        const struct generator *generator = &generators[random_below(&seed, 19)];
+        struct schedule *order = schedule_generate(generator->name, 2 + 2 * (uint32_t)random_below(&seed, 2), 0, 8, &error);
+        if (order && random_below(&seed, 2)) {
+            struct schedule *lowered = schedule_lower(order, &error);
+            assert_good(lowered, error);
+            schedule_free(order);
+            order = lowered;
+        }
+        if (!order)
+            continue;
+        assert_good(schedule_can_run(order, &error), error);
+        struct action_list *list = &order->lists[random_below(&seed, order->ranks)];
+        const size_t at = random_below(&seed, list->count);
+        char action[ACTION_SIZE];
+        action_format(list->at[at], action);
+        const bool is_needed = list->at[at].kind != ACTION_STEP && list->at[at].kind != ACTION_REDUCE
+                            && list->at[at].kind != ACTION_VALIDATE && !list->at[at].joined;
+        memmove(&list->at[at], &list->at[at + 1], (list->count - at - 1) * sizeof list->at[0]);
+        list->count--;
+        if (is_needed && schedule_can_run(order, &error))
+            fail_msg("trial %d: %s can run without %s", (int)trial, generator->name, action);
+        if (is_needed) {
+            assert_int_equal(error.kind, ERROR_INPUT);
+            assert_memory_equal(error.text, "cannot run: rank ", 17);
+        }
+        schedule_free(order);
+    }
+}
+
 int main(void)
 {
     enum { FILES = sizeof file_rows / sizeof file_rows[0], FAULTS = sizeof fault_rows / sizeof fault_rows[0], PLAIN = 6 };
@@ -313,6 +350,7 @@ int main(void)
         cmocka_unit_test(messages_are_received_as_they_are_sent),
         cmocka_unit_test(a_version_that_is_not_there_yet_is_a_fault),
         cmocka_unit_test(least_capacity_is_found),
+        cmocka_unit_test(what_lacks_an_action_cannot_run),
         cmocka_unit_test(documented_result_is_written),
         cmocka_unit_test(check_agrees_with_a_slow_world),
     };
