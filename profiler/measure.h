@@ -35,6 +35,7 @@
 struct measured {
     void *self;
     size_t layer_count;
+    bool has_sequences;  // that can go through all layers in parts
     // Begins the work and may return before it is done.
     bool (*run)(void *self, size_t layer, enum phase phase, struct error *error);
     // Returns when all that was begun is done.

@@ -69,6 +69,7 @@ static bool fill_profile(struct profile *profile, const struct measurement *meas
             return error_at(error, "layer %zu", i);
         fill_times(&profile->layers[i], &measurement->layers[i], measurement->clock);
     }
+    profile->sequences = what->has_sequences ? SEQUENCES_SOME : SEQUENCES_NONE;
     if (!fill_source(profile, measurement, device))
         return error_no_memory(error, "the source of a profile");
     return fill_notes(profile, measurement, what, error) && profile_rehash(profile, error);

@@ -110,6 +110,16 @@ size_t profile_overflow_at(const struct profile *profile, const char **of_what)
     return profile->layer_count;
 }
 
+bool profile_has_sequences(const struct profile *profile)
+{
+    if (profile->sequences != SEQUENCES_UNSAID)
+        return profile->sequences == SEQUENCES_SOME;
+    for (size_t l = 0; l < profile->layer_count; l++)
+        if (profile->layers[l].carried_bytes > 0 || strcmp(profile->layers[l].kind, "attention") == 0)
+            return true;
+    return false;
+}
+
 uint32_t profile_find_layer(const struct profile *profile, const char *name)
 {
     uint32_t at = 0;

@@ -98,11 +98,16 @@ struct profile_source {
     bool backward_split_measured;  // else assumed
 };
 
+// Whether micro-batches are of sequences that can go through the stages in parts, one after the other: each part's work
+// needs nothing of later ones.
+enum profile_sequences { SEQUENCES_UNSAID, SEQUENCES_NONE, SEQUENCES_SOME };
+
 struct profile {
     char *model;
     char *dtype;  // one that profile_dtype_bytes() knows
     char *notes;  // or NULL
     uint64_t micro_batch;
+    enum profile_sequences sequences;  // as the document says; ask profile_has_sequences()
     struct profile_source source;
     struct profile_layer *layers;
     size_t layer_count;
@@ -145,6 +150,10 @@ static inline uint64_t profile_recompute_ns(const struct profile_layer *layer)
 {
     return layer->has_recompute ? layer->recompute_ns : layer->forward_ns;
 }
+
+// Whether schedules may cut sequences. Where the document does not say it, its layers may: by what parts have in common,
+// or as Weir's own attention. Of others nothing is known, and then there are none.
+bool profile_has_sequences(const struct profile *profile);
 
 // The first layer of that name; layer_count where there is none.
 uint32_t profile_find_layer(const struct profile *profile, const char *name);

@@ -329,6 +329,8 @@ static void read_root(struct reader *reader, struct json *root)
     profile->dtype = read_text(reader, root, "dtype");
     if (profile->dtype && !profile_dtype_bytes(profile->dtype))
         json_refuse_key(root, "dtype", "is \"%.40s\", not one of " PROFILE_DTYPES, profile->dtype);
+    if (reader->version >= 8 && json_has(root, "sequences"))
+        profile->sequences = json_bool(root, "sequences") ? SEQUENCES_SOME : SEQUENCES_NONE;
     read_source(reader, root);
     read_layers(reader, root);
     read_links(reader, root);

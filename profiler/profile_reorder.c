@@ -194,6 +194,7 @@ struct profile *profile_reorder(const struct profile *profile, const uint32_t *o
         profile_create(profile->model, profile->dtype, profile->micro_batch, profile->layer_count, error);
     if (!made)
         return NULL;
+    made->sequences = profile->sequences;
     uint32_t *place = invert(order, profile->layer_count);
     bool good = place && copy_head(made, profile) && move_edges(made, profile, place)
              && move_no_cuts(made, profile, place);

@@ -157,6 +157,8 @@ static bool has_shared_output(const struct profile_layer *layer)
 // The lowest version that can hold it.
 static uint64_t profile_version(const struct profile *profile)
 {
+    if (profile->sequences != SEQUENCES_UNSAID)
+        return 8;
     for (size_t i = 0; i < profile->layer_count; i++)
         if (has_shared_output(&profile->layers[i]))
             return 7;
@@ -192,6 +194,8 @@ void profile_write(const struct profile *profile, struct text *text)
     json_put_string(&writer, "model", profile->model);
     json_put_u64(&writer, "micro_batch", profile->micro_batch);
     json_put_string(&writer, "dtype", profile->dtype);
+    if (profile->sequences != SEQUENCES_UNSAID)
+        json_put_bool(&writer, "sequences", profile->sequences == SEQUENCES_SOME);
     write_source(&profile->source, &writer);
 
     json_begin_array(&writer, "layers", JSON_LINES);

@@ -222,6 +222,9 @@ struct measured_chain *measured_chain_create(const struct weir_layer *layers, si
     chain->layer_count = layer_count;
     chain->device = device;
     chain->queue = queue_create(device, error);
+    chain->callbacks.has_sequences = layer_count > 0;
+    for (size_t l = 0; l < layer_count; l++)
+        chain->callbacks.has_sequences &= layers[l].most_splits > 1;
     bool good = chain->queue != NULL;
     for (size_t l = 0; good && l < layer_count; l++)
         good = allocate_layer(chain, l, error);

@@ -158,10 +158,10 @@ struct weir_layer {
     uint64_t parameter_bytes;
     uint64_t output_bytes;              // what it hands on, per micro-batch
     uint64_t saved_bytes;               // kept from F until B or I, without the input
-    // In how many parts its sequences may come, or in any number that divides it; 0: whole only. `carried_bytes` are
-    // those of saved_bytes that parts have in common: of attention what later parts attend to, and its gradient, which
-    // they add to and the part itself reads, as the last that goes back. They are there from a micro-batch's first F to
-    // its last backward, also where forwards are run again.
+    // In how many parts its sequences may come, or in any number that divides it; 0: whole only. A profile says that there
+    // are sequences where all its layers take parts. `carried_bytes` are those of saved_bytes that parts have in common:
+    // of attention what later parts attend to, and its gradient, which they add to and the part itself reads, as the last
+    // that goes back. They are there from a micro-batch's first F to its last backward, also where forwards are run again.
     uint32_t most_splits;
     uint64_t carried_bytes;
     enum weir_input_kept input_kept;

@@ -293,20 +293,11 @@ static void keep_quickest(struct what_if *quickest, size_t *count, const struct 
     quickest[at] = *found;
 }
 
-static bool has_parts(const struct profile *profile)
-{
-    for (size_t l = 0; l < profile->layer_count; l++)
-        if (profile->layers[l].carried_bytes > 0)
-            return true;
-    return false;
-}
-
-// Whether a schedule can take the place of the request's own: as its weights go, of training, and of sequences in parts
-// where layers are known to take them.
+// Whether a schedule can take the place of the request's own: as its weights go, and of this model.
 static bool is_instead(const struct search_request *request, const struct generator *own, const struct generator *other)
 {
-    return strcmp(other->name, own->name) != 0 && other->weights == own->weights && !other->is_inference
-        && (!other->takes_splits || has_parts(request->profile));
+    return strcmp(other->name, own->name) != 0 && other->weights == own->weights
+        && search_offers(other, request->profile);
 }
 
 static bool probe_schedule(struct finding *finding, enum wanted wanted, const char *schedule, struct probe *result)

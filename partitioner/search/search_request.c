@@ -46,10 +46,20 @@ bool search_check(const struct search_request *request, struct error *error)
         return error_set(error, "%u micro-batches on %u ranks are more than can be planned", request->micro_batches,
                          request->ranks);
     struct generator generator;
-    return variants_are_given_well(request, error) && search_generator(request, &generator, error)
+    if (!search_generator(request, &generator, error))
+        return false;
+    if (generator.takes_splits && !profile_has_sequences(request->profile))
+        return error_set(error, "%s passes each sequence through the stages in parts, and the profile does not say that"
+                         " there are any (\"sequences\": true in it does)", generator.name);
+    return variants_are_given_well(request, error)
         && (!may_split_layers(request) || optimizer_check_split(request->holding.optimizer, error))
         && holding_check(&request->holding, request->profile, request->cluster, generator.weights == WEIGHTS_FLUSH,
                          error);
+}
+
+bool search_offers(const struct generator *generator, const struct profile *profile)
+{
+    return !generator->is_inference && (!generator->takes_splits || profile_has_sequences(profile));
 }
 
 bool search_generator(const struct search_request *request, struct generator *generator, struct error *error)

@@ -16,6 +16,10 @@ static inline const struct cluster_device *search_device(const struct search_req
 // Who makes the orders of the request's schedule.
 bool search_generator(const struct search_request *request, struct generator *generator, struct error *error);
 
+// Whether a schedule is one to offer for a model, where nobody names any: it trains, and cuts no sequences where there are
+// none.
+bool search_offers(const struct generator *generator, const struct profile *profile);
+
 // The request's schedule for so many micro-batches, and the slots that its stages need.
 struct schedule *search_order(const struct search_request *request, uint32_t micro_batches, struct error *error);
 struct slots *search_slots(const struct search_request *request, struct error *error);

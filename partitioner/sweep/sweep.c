@@ -9,6 +9,7 @@
 
 #include "common/array.h"
 #include "partitioner/plan_search.h"
+#include "partitioner/search/search_request.h"
 #include "schedules/board.h"
 #include "schedules/generators/generate.h"
 
@@ -129,7 +130,7 @@ static bool list_rows(struct listing *listing)
         return true;
     for (const struct generator *generator = generators; generator->name; generator++) {
         struct error why = { 0 };
-        const bool is_wanted = !generator->is_inference && is_asked_for(request, generator, &why);
+        const bool is_wanted = search_offers(generator, request->profile) && is_asked_for(request, generator, &why);
         if (!is_mere_no(&why, listing->error) || (is_wanted && !add_schedule(listing, generator)))
             return false;
     }

@@ -124,6 +124,7 @@ static bool set_source(const struct estimate *estimate, struct profile *profile)
     for (size_t i = 0; i < profile->layer_count; i++)
         source->sum_ns += profile->layers[i].forward_ns + profile->layers[i].backward_ns;
     source->how = PROFILE_ESTIMATED;
+    profile->sequences = SEQUENCES_SOME;  // each word attends to those before it
     source->backward_split_measured = false;
     free(source->device);
     source->device = strdup(estimate->device.name);

@@ -156,6 +156,7 @@ static void hold_against_twin(uint64_t seed, uint64_t trials, draw_order *draw)
         struct profile *profile = small_random_chain(&seed, layers, random_below(&seed, 3) == 0 ? 4 : 1000);
         if (random_below(&seed, 3) == 0)
             small_random_edges(&seed, profile);
+        profile->sequences = SEQUENCES_SOME;  // for schedules that cut them
         const uint64_t rate = random_below(&seed, 3) == 0 ? 1000000000 : 1000000000000;
         struct cluster *cluster = cluster_uniform(MOST_DEVICES, 1, random_below(&seed, 200), rate, &error);
         assert_good(cluster, error);

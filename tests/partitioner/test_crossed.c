@@ -159,6 +159,7 @@ static void draw(uint64_t *seed, struct drawn *drawn)
     const uint32_t devices = ranks + (random_below(seed, 4) == 0 && ranks < MOST_DEVICES);
     *drawn = (struct drawn){ .profile = draw_profile(seed, ranks * kind->chunks),
                              .cluster = draw_cluster(seed, devices), .keeps_all = kind->is_monotone };
+    drawn->profile->sequences = SEQUENCES_SOME;  // for schedules that cut them
     drawn->request = (struct search_request){
         .profile = drawn->profile, .cluster = drawn->cluster, .schedule = kind->schedule, .ranks = ranks,
         .chunks = kind->chunks, .micro_batches = 1 + (uint32_t)random_below(seed, 5),

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "profiler/profile_reorder.h"
 #include "tests/document.h"
 #include "tests/test.h"
 
@@ -145,6 +146,8 @@ static struct refusal {
       "p.json: tied[0]: [3, 3] does not go from a layer to a later one" },
     { "refused: lent parameters in a document of old", "\"version\": 1", "\"version\": 2, \"lent\": [[0, 3]]",
       "p.json: key \"lent\" is not known" },
+    { "refused: sequences in a document of old", "\"version\": 1", "\"version\": 7, \"sequences\": true",
+      "p.json: key \"sequences\" is not known" },
     { "refused: lent to who is not tied", "\"version\": 1", "\"version\": 3, \"lent\": [[0, 2]]",
       "p.json: lent: [0, 2] is not among the tied layers" },
     { "refused: lent twice", "\"version\": 1", "\"version\": 3, \"lent\": [[0, 3], [0, 3]]",
@@ -183,6 +186,49 @@ static void what_is_lent_is_kept_and_takes_a_version_of_its_own(void **state)
     profile_free(profile);
     free(anew);
     free(again);
+    free(text);
+}
+
+static void whether_there_are_sequences_is_said_or_told_by_the_layers(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *from, *to;
+        bool has;
+    } rows[] = {
+        { "\"version\": 1", "\"version\": 8, \"sequences\": true", true },
+        { "\"version\": 1", "\"version\": 8, \"sequences\": false", false },
+        { "\"version\": 1", "\"version\": 8", false },  // absent: no layer tells it
+        { "\"kind\": \"mlp\"", "\"kind\": \"attention\"", true },
+        { "\"kind\": \"mlp\"", "\"kind\": \"MultiheadAttention\"", false },
+        { "\"version\": 1", "\"version\": 1", false },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char *text = changed(rows[i].from, rows[i].to);
+        struct profile *profile = read_text(text);
+        char *again = written(profile);
+        struct profile *copy = read_text(again);
+        const uint32_t order[] = { 0, 1, 2, 3 };
+        struct error error = { 0 };
+        struct profile *ordered = profile_reorder(profile, order, &error);
+        assert_good(ordered, error);
+        assert_int_equal(profile_has_sequences(profile), rows[i].has);
+        assert_int_equal(profile_has_sequences(copy), rows[i].has);
+        assert_int_equal(ordered->sequences, profile->sequences);
+        assert_int_equal(strstr(again, "\"version\": 8,") != NULL, strstr(again, "\"sequences\": ") != NULL);
+        profile_free(ordered);
+        profile_free(copy);
+        profile_free(profile);
+        free(again);
+        free(text);
+    }
+    char *text = changed("\"flops\": 0", "\"flops\": 0, \"carried_bytes\": 0"), *later = strstr(text, "\"version\": 1");
+    later[11] = '5';
+    struct profile *profile = read_text(text);
+    assert_false(profile_has_sequences(profile));
+    profile->layers[1].carried_bytes = 256;
+    assert_true(profile_has_sequences(profile));
+    profile_free(profile);
     free(text);
 }
 
@@ -512,6 +558,7 @@ int main(void)
         cmocka_unit_test(what_was_read_is_written_byte_for_byte),
         cmocka_unit_test(the_hash_is_of_the_meaning_not_of_the_spelling),
         cmocka_unit_test(what_is_lent_is_kept_and_takes_a_version_of_its_own),
+        cmocka_unit_test(whether_there_are_sequences_is_said_or_told_by_the_layers),
         cmocka_unit_test(a_model_has_at_least_one_layer),
         cmocka_unit_test(random_profiles_survive_a_round_trip),
         cmocka_unit_test(a_list_of_edges_that_is_a_chain_is_a_chain),

@@ -101,6 +101,7 @@ static struct given make(uint32_t layers, uint64_t memory_bytes)
     struct error error = { 0 };
     uint64_t seed = 52;
     struct given given = { .profile = small_random_chain(&seed, layers, 1000) };
+    given.profile->sequences = SEQUENCES_SOME;
     given.cluster = cluster_uniform(4, memory_bytes, 50, 1000000000000, &error);
     assert_good(given.cluster, error);
     given.request = (struct sweep_request){ .profile = given.profile, .cluster = given.cluster,
@@ -202,6 +203,41 @@ static void every_schedule_that_trains_has_a_row_that_a_search_would_give(void *
     assert_true(counts[SWEEP_PLANNED] > 5 && counts[SWEEP_DOES_NOT_FIT] > 2 && counts[SWEEP_REFUSED] > 2);
     sweep_free(sweep);
     clear(&given);
+}
+
+// Of a model whose profile does not say that it has sequences, nothing that cuts them is offered; asked for, it is refused.
+static void sequences_are_cut_only_where_there_are_any(void **state)
+{
+    (void)state;
+    static const enum profile_sequences said[] = { SEQUENCES_NONE, SEQUENCES_UNSAID, SEQUENCES_SOME };
+    static const char *const seq1f1b[] = { "seq1f1b" };
+    for (size_t i = 0; i < 3; i++) {
+        struct error error = { 0 };
+        struct given given = make(5, 1 << 30);
+        const uint32_t micro_batches[] = { 4 };
+        given.request.micro_batches = (struct sweep_list){ micro_batches, 1 };
+        given.profile->sequences = said[i];
+        for (size_t l = 0; l < 5; l++)
+            given.profile->layers[l].carried_bytes = 0;
+        for (int is_named = 0; is_named < 2; is_named++) {
+            given.request.schedules = is_named ? seq1f1b : NULL;
+            given.request.schedule_count = (size_t)is_named;
+            struct sweep *sweep = sweep_run(&given.request, &error);
+            assert_good(sweep, error);
+            const struct sweep_row *row = NULL;
+            for (size_t r = 0; r < sweep->count; r++)
+                row = strcmp(sweep->rows[r].schedule, "seq1f1b") == 0 ? &sweep->rows[r] : row;
+            if (!is_named)
+                assert_int_equal(row != NULL, said[i] == SEQUENCES_SOME);
+            else if (said[i] == SEQUENCES_SOME)
+                assert_int_equal(row->found.outcome, SWEEP_PLANNED);
+            else
+                assert_string_equal(row->reason, "seq1f1b passes each sequence through the stages in parts, and the profile"
+                                                 " does not say that there are any (\"sequences\": true in it does)");
+            sweep_free(sweep);
+        }
+        clear(&given);
+    }
 }
 
 // In the memory there is, and with links that hardly count.
@@ -406,6 +442,7 @@ int main(void)
         cmocka_unit_test(a_reason_names_what_is_better_and_by_how_much),
         cmocka_unit_test(threads_change_nothing_but_the_time),
         cmocka_unit_test(every_schedule_that_trains_has_a_row_that_a_search_would_give),
+        cmocka_unit_test(sequences_are_cut_only_where_there_are_any),
         cmocka_unit_test(a_searched_order_is_no_slower_than_the_schedule_whose_cuts_it_has),
         cmocka_unit_test(tied_layers_are_apart_in_rows_that_flush),
         cmocka_unit_test(what_was_planned_before_an_interrupt_is_kept),
