@@ -167,7 +167,7 @@ static bool compete(const struct search_request *request, const uint64_t *times,
                     struct error *error)
 {
     struct contest contest = { .request = request, .times = times };
-    struct plan *ours = plan_search_orders(request, error);
+    struct plan *ours = plan_search(request, error);
     contest.intervals = ours ? intervals_create(request->profile, &request->holding, error) : NULL;
     contest.slots = contest.intervals
         ? predict_slots(request->schedule, request->ranks, 1, request->micro_batches, error) : NULL;

@@ -29,11 +29,13 @@ static bool plan_both(const struct profile *profile, uint32_t ranks, const char 
                                             .holding.optimizer = OPTIMIZER_SGD };
     printf("%-12s %2u ranks %-9s", profile->model, ranks, schedule);
     uint64_t since = clock_now_ns();
-    struct plan *own = cluster ? plan_search(&request, error) : NULL;
+    struct search_request of_own = request;
+    of_own.wanted.own_order = true;
+    struct plan *own = cluster ? plan_search(&of_own, error) : NULL;
     if (own)
         print_plan("own order", own, since);
     since = clock_now_ns();
-    struct plan *all = own ? plan_search_orders(&request, error) : NULL;
+    struct plan *all = own ? plan_search(&request, error) : NULL;
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
     if (all) {

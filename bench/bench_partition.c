@@ -85,7 +85,7 @@ static bool plan_once(struct bench *bench, const char *schedule, uint32_t ranks,
     struct cluster *cluster = cluster_uniform(ranks, (uint64_t)1 << 44, 5000, 12000000000, &bench->error);
     const struct search_request request = { .profile = bench->profile, .cluster = cluster, .schedule = schedule,
                                             .ranks = ranks, .chunks = 1, .micro_batches = factor * ranks,
-                                            .holding.optimizer = OPTIMIZER_SGD };
+                                            .holding.optimizer = OPTIMIZER_SGD, .wanted.own_order = true };
     bool good = cluster && (!tight || set_tight_memory(&request, cluster, &bench->error));
     const clock_t since = clock();
     struct plan *plan = good ? plan_search(&request, &bench->error) : NULL;

@@ -177,6 +177,7 @@ void plan_case_clear(struct plan_case *plan_case)
 
 struct plan *plan_case_search(const struct plan_case *plan_case, struct error *error)
 {
-    const struct search_request *request = &plan_case->request;
-    return plan_case->all_orders ? plan_search_orders(request, error) : plan_search(request, error);
+    struct search_request request = plan_case->request;
+    request.wanted.own_order = !plan_case->all_orders;
+    return plan_search(&request, error);
 }

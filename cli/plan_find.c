@@ -84,7 +84,7 @@ static struct plan *search(struct search_request *request, struct error *error)
     struct progress progress = { .not_before_ns = clock_now_ns() + 1000000000 };
     request->limits.progress = show_search;
     request->limits.self = &progress;
-    struct plan *plan = plan_search_orders(request, error);
+    struct plan *plan = plan_search(request, error);
     progress_end(&progress);
     plan_search_blame_deadline(request->limits.deadline_ns, error);
     request->limits.progress = NULL;

@@ -202,7 +202,7 @@ static bool find_best(const struct plan *plan, const struct search_request *requ
         return false;
     quick.found.shortage = &shortage;
     plan_request_free_like(plan, &of, &quick);
-    *with = (struct compared){ plan_search_orders(&quick, &why), quick.free, quick.wanted.own_order };
+    *with = (struct compared){ plan_search(&quick, &why), quick.free, quick.wanted.own_order };
     question_clear(&of);
     return with->best || why.kind == ERROR_ANSWER || error_set_kind(error, why.kind, "%s", why.text);
 }

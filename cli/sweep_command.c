@@ -141,7 +141,7 @@ static const struct argp argp = {
            " limit, and prints time against peak bytes: the best, the front, and why the others lost. Ctrl-C ends it"
            " with what is known; a second one ends it at once."
            "\vRows with other numbers of micro-batches are compared by the time per micro-batch. Rows with an x have"
-           " no plan that could be run; what is suggested can be run, if anything can. Exit code 1: nothing fits.\n\nExample:\n"
+           " no plan that could be run; what is suggested can be run, if anything can. Exit code 1: no plan was found.\n\nExample:\n"
            "  weir sweep profile.json --cluster \"4 devices, 16GiB, 12GB/s 5us\" \\\n"
            "      --micro-batches 8,16,32 --plan plan.json\n",
 };

@@ -28,20 +28,31 @@ static struct plan *hold(struct plan *plan, const struct search_request *request
     return NULL;
 }
 
-struct plan *plan_search(const struct search_request *given, struct error *error)
+// What has nothing to do with any order of the layers.
+static bool check(struct search_request *request, struct error *error)
+{
+    struct generator generator;
+    if (request->found.shortage)
+        request->found.shortage->lack = LACK_REFUSED;
+    if (!search_generator(request, &generator, error) || !search_check(request, error))
+        return false;
+    if (!request->chunks)
+        request->chunks = generator.usual_chunks;
+    if (request->pinned.count > 0 && search_is_free(request))
+        return error_set(error, "layers can be pinned to stages that are given, not to ones that the search may choose");
+    return search_check_host(request, error);
+}
+
+// --- the profile's own order ----------------------------------------------------------------------
+
+#define NOT_BEGUN (UINT64_MAX - 1)  // what is left of a least time that no search has looked for
+
+// *least_ns: what no plan of this order can beat.
+static struct plan *search_own(const struct search_request *given, uint64_t *least_ns, struct error *error)
 {
     struct search_request request = *given;
-    struct generator generator;
-    if (!search_generator(&request, &generator, error) || !search_check(&request, error))
-        return NULL;
-    if (!request.chunks)
-        request.chunks = generator.usual_chunks;
-    if (!search_check_host(&request, error))
-        return NULL;
-    if (request.pinned.count > 0 && search_is_free(&request)) {
-        error_set(error, "layers can be pinned to stages that are given, not to ones that the search may choose");
-        return NULL;
-    }
+    request.found.least_ns = least_ns;
+    *least_ns = NOT_BEGUN;
     struct plan *plan = search_is_free(&request) ? layout_search(&request, error)
                                                  : cut_search(&request, CUT_OWN_ORDER, error);
     if (!plan)
@@ -49,6 +60,88 @@ struct plan *plan_search(const struct search_request *given, struct error *error
     if (search_is_free(&request))
         search_say_unbounded(&request, &plan->certificate);
     return hold(plan, &request, "search", error);
+}
+
+// --- what is proved -------------------------------------------------------------------------------
+
+// Where none fits and none was seen to lack memory there was none to look at, such as no arrangement of so many devices.
+static enum search_lack lack_of(const struct search_shortage *shortage, bool none_fits, const struct error *why)
+{
+    if (why->kind == ERROR_INPUT || (none_fits && !shortage->is_known))
+        return LACK_REFUSED;
+    return none_fits ? LACK_PROVED : LACK_OPEN;
+}
+
+// The one place where what a search has found out becomes what is said of all orders of the layers.
+static void prove(const struct search_request *request, struct plan *plan, uint64_t bound_ns, const struct error *why)
+{
+    if (plan) {
+        struct certificate *certificate = &plan->certificate;
+        const char *was = certificate->stopped;
+        const bool is_ended = strstr(was, "deadline") || strstr(was, "interrupted") || strstr(was, "budget");
+        char stopped[sizeof certificate->stopped];
+        snprintf(stopped, sizeof stopped, "%s", is_ended ? was : "not all orders of the layers were tried");
+        certificate_bound(certificate, bound_ns, stopped);
+        search_say_unbounded(request, certificate);
+    } else if (request->found.shortage) {
+        request->found.shortage->lack = lack_of(request->found.shortage, bound_ns == UINT64_MAX, why);
+    }
+    if (request->found.least_ns)
+        *request->found.least_ns = plan ? min_u64(plan->certificate.value_ns, bound_ns) : bound_ns;
+}
+
+static struct plan *search_one_order(const struct search_request *request, struct error *error)
+{
+    uint64_t least_ns;
+    struct plan *plan = search_own(request, &least_ns, error);
+    const bool is_begun = least_ns != NOT_BEGUN;
+    if (request->found.least_ns && is_begun)
+        *request->found.least_ns = least_ns;
+    if (!plan && request->found.shortage && is_begun)
+        request->found.shortage->lack = lack_of(request->found.shortage, least_ns == UINT64_MAX, error);
+    return plan;
+}
+
+// Every micro-batch goes through all layers somewhere, whoever holds them: on average no rank has less to do. 0 where that
+// says nothing: of variants, which may take less, and of what never flushes.
+static uint64_t work_of_all(const struct search_request *request)
+{
+    struct error ignored = { 0 };
+    struct generator generator;
+    if (!search_generator(request, &generator, &ignored) || generator.weights != WEIGHTS_FLUSH
+        || request->layout.variants || request->free.variants)
+        return 0;
+    struct schedule *order = search_order(request, request->micro_batches, &ignored);
+    const bool forward_only = order && schedule_is_forward_only(order);
+    schedule_free(order);
+    unsigned __int128 work = 0;
+    uint64_t speed = 0;
+    for (size_t l = 0; l < request->profile->layer_count; l++) {
+        const struct profile_layer *layer = &request->profile->layers[l];
+        const uint64_t parts = layer->backward_input_ns + layer->backward_weight_ns;
+        work += layer->forward_ns;
+        work += forward_only ? 0 : parts < layer->backward_ns ? parts : layer->backward_ns;
+    }
+    // Of devices that are chosen any may do it.
+    const bool is_given = !search_is_free(request);
+    for (uint32_t d = 0; d < (is_given ? request->ranks : request->cluster->device_count); d++)
+        speed += (is_given ? search_device(request, d) : &request->cluster->devices[d])->speed_permille;
+    return order ? (uint64_t)(work * request->micro_batches * 1000 / speed) : 0;
+}
+
+// Of several orders the profile's own alone: all that is known of the others is the work of the ranks.
+static struct plan *search_own_of_several(const struct search_request *given, struct error *error)
+{
+    struct search_request request = *given;
+    struct telling telling;
+    uint64_t bound_ns = work_of_all(given), work_ns = 0, least_ns;
+    telling_begin(&telling, given, &bound_ns, &request);
+    request.found.work_ns = search_is_free(given) ? NULL : &work_ns;
+    struct plan *plan = search_own(&request, &least_ns, error);
+    prove(given, plan, max_u64(bound_ns, work_ns), error);
+    if (!plan && error->kind == ERROR_ANSWER)
+        error_at(error, "in the profile's own order of layers (others may have a plan, and not all were tried)");
+    return plan;
 }
 
 // --- all orders -----------------------------------------------------------------------------------
@@ -77,141 +170,105 @@ static struct plan *better(struct plan *a, struct plan *b)
     return takes_b ? b : a;
 }
 
-// Every micro-batch goes through all layers somewhere, whoever holds them: on average no rank has less to do. 0 where that
-// says nothing: of variants, which may take less, and of what never flushes.
-static uint64_t work_of_all(const struct search_request *request)
+// Where layers and ranks are so few, all that is free is searched over all orders at once, and what comes of it is a bound
+// of all.
+static bool is_small(const struct search_request *request)
 {
-    struct error ignored = { 0 };
-    struct generator generator;
-    if (!search_generator(request, &generator, &ignored) || generator.weights != WEIGHTS_FLUSH
-        || request->layout.variants || request->free.variants)
-        return 0;
-    struct schedule *order = search_order(request, request->micro_batches, &ignored);
-    const bool forward_only = order && schedule_is_forward_only(order);
-    schedule_free(order);
-    unsigned __int128 work = 0;
-    uint64_t speed = 0;
-    for (size_t l = 0; l < request->profile->layer_count; l++) {
-        const struct profile_layer *layer = &request->profile->layers[l];
-        const uint64_t parts = layer->backward_input_ns + layer->backward_weight_ns;
-        work += layer->forward_ns;
-        work += forward_only ? 0 : parts < layer->backward_ns ? parts : layer->backward_ns;
-    }
-    for (size_t d = 0; d < request->cluster->device_count; d++)
-        speed += request->cluster->devices[d].speed_permille;
-    return order ? (uint64_t)(work * request->micro_batches * 1000 / speed) : 0;
+    return search_is_free(request) && request->profile->layer_count <= 12 && request->ranks <= 6;
 }
 
-// All orders, for who holds what in the best plan of the profile's own; the better of both.
-static struct plan *search_graph(const struct search_request *request, struct plan *own, struct error *error)
+// All orders, for who holds what in the plan of the profile's own; *least_ns: what none can beat that has it so.
+static struct plan *search_all(const struct search_request *request, const struct plan *own, uint64_t *least_ns,
+                               struct error *error)
 {
-    const bool is_free = search_is_free(request);
-    uint64_t bound = work_of_all(request), least = 0;
     struct question given = { .request = *request };
-    struct error why = { 0 };
     struct plan *plan = NULL;
-    if (own && !give(&given, request, own, error)) {
-        plan_free(own);
+    *least_ns = 0;
+    if (own && !give(&given, request, own, error))
         return NULL;
-    }
-    // Where layers and ranks are so few, all that is free is searched over all orders at once, and what comes of it is
-    // a bound of all.
-    const bool is_small = is_free && request->profile->layer_count <= 12 && request->ranks <= 6;
-    if (is_small)
+    if (is_small(request))
         given.request = *request;
-    given.request.wanted.all_orders |= is_small;
-    given.request.found.least_ns = &least;
-    if (is_small)
-        plan = layout_search(&given.request, &why);
-    else if (own || !is_free)
-        plan = cut_search(&given.request, CUT_ALL_ORDERS, &why);
+    given.request.wanted.all_orders |= is_small(request);
+    given.request.found.least_ns = least_ns;
+    if (is_small(request))
+        plan = layout_search(&given.request, error);
+    else if (own || !search_is_free(request))
+        plan = cut_search(&given.request, CUT_ALL_ORDERS, error);
     question_clear(&given);
-    if (!plan && why.kind == ERROR_MACHINE) {
-        *error = why;
-        plan_free(own);
-        return NULL;
-    }
-    // Of other replicas and devices nothing is known but their work.
-    bound = is_small ? max_u64(bound, least) : is_free ? bound : least;
-    struct plan *best = better(own, plan);
-    if (best) {
-        const bool is_ended = strstr(best->certificate.stopped, "deadline") || strstr(best->certificate.stopped, "interrupted")
-                           || strstr(best->certificate.stopped, "budget");
-        char stopped[sizeof best->certificate.stopped];
-        snprintf(stopped, sizeof stopped, "%s", is_ended ? best->certificate.stopped : "not all orders of the layers were tried");
-        certificate_bound(&best->certificate, bound, stopped);
-        search_say_unbounded(request, &best->certificate);
-    }
-    if (request->found.least_ns)
-        *request->found.least_ns = best && best->certificate.value_ns < bound ? best->certificate.value_ns : bound;
-    return best;
-}
-
-// Of several orders the profile's own alone: all that is known of plans of others is the work of the ranks.
-static struct plan *search_own_of_several(const struct search_request *given, struct error *error)
-{
-    struct search_request request = *given;
-    struct telling telling;
-    uint64_t bound = work_of_all(given), least = 0;
-    telling_begin(&telling, given, &bound, &request);
-    request.found.least_ns = &least;
-    struct plan *plan = plan_search(&request, error);
-    if (plan) {
-        certificate_bound(&plan->certificate, bound,
-                          plan->certificate.stopped[0] ? plan->certificate.stopped
-                                                       : "other orders of the layers were not asked for");
-        search_say_unbounded(given, &plan->certificate);
-    } else if (error->kind == ERROR_ANSWER) {
-        error_at(error, "in the profile's own order of layers, which is asked for (others may have a plan)");
-    }
-    if (given->found.least_ns)
-        *given->found.least_ns = plan ? min_u64(bound, plan->certificate.value_ns) : bound;
     return plan;
 }
 
-struct plan *plan_search_orders(const struct search_request *given, struct error *error)
+struct plan *plan_search_wider(const struct search_request *given, struct plan *own, struct error *error)
+{
+    struct search_request request = *given;
+    struct search_shortage shortage = { 0 }, *known = given->found.shortage;
+    request.found.shortage = known ? &shortage : NULL;
+    if (!check(&request, error)) {
+        plan_free(own);
+        return NULL;
+    }
+    uint64_t least_ns, bound_ns = own ? own->certificate.lower_bound_ns : work_of_all(given);
+    struct plan *best = better(own, search_all(&request, own, &least_ns, error));
+    if (error->kind == ERROR_MACHINE) {
+        plan_free(best);
+        return NULL;
+    }
+    // Of other replicas and devices nothing is known but their work.
+    if (is_small(given) || !search_is_free(given))
+        bound_ns = max_u64(bound_ns, least_ns);
+    // Another order may lack less than the profile's own.
+    if (shortage.is_known && (!known->is_known || shortage.lacks_bytes < known->lacks_bytes))
+        *known = shortage;
+    prove(given, best, bound_ns, error);
+    if (!best)
+        return NULL;
+    *error = (struct error){ 0 };  // why the one search that found nothing did not
+    return hold(best, given, "search over orders", error);
+}
+
+// --- the whole ------------------------------------------------------------------------------------
+
+static struct plan *search_orders(const struct search_request *given, struct error *error)
 {
     enum { OWN_PARTS = 2, PARTS = 5 };  // of the budget, and of the time, for the profile's own order
-    if (profile_has_one_order(given->profile) || given->pinned.count > 0)  // pins are for the profile's own order
-        return plan_search(given, error);
-    if (given->wanted.own_order)
-        return search_own_of_several(given, error);
-    struct generator generator;
-    if (!search_generator(given, &generator, error))
-        return NULL;
     const uint64_t began = clock_now_ns(), budget = given->limits.budget ? given->limits.budget : ORDERS_DEFAULT_BUDGET;
+    const uint64_t deadline = given->limits.deadline_ns;
     struct search_request request = *given;
     struct error own_error = { 0 };
     struct telling telling;
     const uint64_t work = work_of_all(given);  // what is told of all orders while some are searched
     telling_begin(&telling, given, &work, &request);
     request.limits.budget = 1 + budget / PARTS * OWN_PARTS;
-    request.limits.deadline_ns = given->limits.deadline_ns ? 1 + given->limits.deadline_ns / PARTS * OWN_PARTS : 0;
-    struct plan *own = plan_search(&request, &own_error);
+    request.limits.deadline_ns = deadline ? 1 + deadline / PARTS * OWN_PARTS : 0;
+    struct plan *own = search_own_of_several(&request, &own_error);
     if (!own && own_error.kind != ERROR_ANSWER) {
         *error = own_error;
         return NULL;
     }
+    if (own && given->wanted.any)
+        return own;
     const uint64_t gone = clock_now_ns() - began;
-    request.chunks = request.chunks ? request.chunks : generator.usual_chunks;
     request.limits.budget = 1 + budget - budget / PARTS * OWN_PARTS;
-    const uint64_t deadline = given->limits.deadline_ns;
     request.limits.deadline_ns = !deadline ? 0 : gone < deadline ? deadline - gone : 1;
-    struct search_shortage shortage = { 0 };
-    request.found.shortage = &shortage;
-    struct plan *plan = search_graph(&request, own, error);
-    // Another order may lack less than the profile's own.
-    struct search_shortage *known = given->found.shortage;
-    if (known && shortage.is_known && (!known->is_known || shortage.lacks_bytes < known->lacks_bytes))
-        *known = shortage;
-    if (plan)
-        return hold(plan, given, "search over orders", error);
-    if (error->kind == ERROR_NONE) {
+    uint64_t least_ns = 0;
+    request.found.least_ns = given->found.least_ns ? given->found.least_ns : &least_ns;
+    struct plan *plan = plan_search_wider(&request, own, error);
+    // Where nothing is proved, the profile's own order says most.
+    if (!plan && error->kind != ERROR_MACHINE && *request.found.least_ns != UINT64_MAX)
         *error = own_error;
-        if (!given->found.least_ns || *given->found.least_ns != UINT64_MAX)
-            error_at(error, "in the profile's own order of layers (others may have a plan, and not all were tried)");
-    }
-    return NULL;
+    return plan;
+}
+
+struct plan *plan_search(const struct search_request *given, struct error *error)
+{
+    struct search_request request = *given;
+    if (!check(&request, error))
+        return NULL;
+    if (profile_has_one_order(given->profile))
+        return search_one_order(&request, error);
+    if (given->wanted.own_order || given->pinned.count > 0)  // pins are for the profile's own order
+        return search_own_of_several(&request, error);
+    return search_orders(&request, error);
 }
 
 void plan_search_blame_deadline(uint64_t deadline_ns, struct error *error)

@@ -127,7 +127,7 @@ static struct plan *search_by(const struct schedule *given, const struct weir_pl
                     .interrupted = watching_stop(&watching), .progress = tell_search, .self = &watching },
     };
     struct search_pin *pins = NULL;
-    struct plan *plan = give_by_hand(planning, &request, &pins, error) ? plan_search_orders(&request, error) : NULL;
+    struct plan *plan = give_by_hand(planning, &request, &pins, error) ? plan_search(&request, error) : NULL;
     plan_search_blame_deadline(planning->deadline_ns, error);
     free(pins);
     return plan;

@@ -213,6 +213,8 @@ static bool search(struct cut_problem *problem, struct cut_state *best, uint64_t
         return false;
     if (*bound_ns > context->bound_ns)
         context->bound_ns = *bound_ns;
+    if (problem->request->found.work_ns)
+        *problem->request->found.work_ns = *bound_ns;
     if (best->most_lacking == 0 && best->value_ns <= *bound_ns)
         return true;
     // Where activations go to the host, all ways of a single row of cuts may take a third of the budget to list.
@@ -252,7 +254,8 @@ static struct plan *finish(struct cut_problem *problem, struct cut_state *best, 
         }
         bound = problem->context->bound_ns;
     }
-    return make_plan(problem, best, bound, error);
+    // Of plans that are no quicker than the rival nothing was looked for.
+    return make_plan(problem, best, cut_problem_has_rival(problem) ? min_u64(bound, below) : bound, error);
 }
 
 static struct plan *search_cuts_of(struct cut_problem *problem, struct error *error)

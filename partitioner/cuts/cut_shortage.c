@@ -104,20 +104,37 @@ bool cut_find_least_lacking(struct cut_problem *problem, struct cut_state *best,
 
 // --- what is said -----------------------------------------------------------------------------
 
+// "node7 to node9"; of a graph, where others may stand between: "node7, node9 and 3 more".
+static bool add_layers(const struct cut_problem *problem, const struct cut_state *state, uint32_t s, struct text *text,
+                       struct error *error)
+{
+    const struct places *places = problem->places;
+    const struct profile_layer *layers = places->profile->layers;
+    uint32_t *held = malloc((places->layers + (size_t)1) * sizeof held[0]);
+    if (!held)
+        return error_no_memory(error, "what is said of a rank");
+    const uint32_t count = places_between(places, state->cuts[s], state->cuts[s + 1], held);
+    text_add(text, "%.30s", layers[held[0]].name);
+    if (count > 1)
+        text_add(text, "%s%.30s", held[count - 1] - held[0] + 1 == count ? " to " : ", ",
+                 layers[held[held[count - 1] - held[0] + 1 == count ? count - 1 : 1]].name);
+    if (count > 2 && held[count - 1] - held[0] + 1 != count)
+        text_add(text, " and %u more", count - 2);
+    free(held);
+    return true;
+}
+
 // "stage 1, node7 to node9; stage 6, node20" of the stages of a rank.
-static void add_stages(const struct cut_problem *problem, const struct cut_state *state, uint32_t rank,
-                       struct text *text)
+static bool add_stages(const struct cut_problem *problem, const struct cut_state *state, uint32_t rank,
+                       struct text *text, struct error *error)
 {
     const struct placement *placement = problem->schedule.placement;
-    const struct profile_layer *layers = problem->places->profile->layers;
     for (uint32_t at = placement->stage_at[rank]; at < placement->stage_at[rank + 1]; at++) {
-        const uint32_t s = placement->held[at];
-        const uint32_t first = places_size(problem->places, state->cuts[s]);
-        const uint32_t end = places_size(problem->places, state->cuts[s + 1]);
-        text_add(text, "%sstage %u, %.30s", at > placement->stage_at[rank] ? "; " : "", s, layers[first].name);
-        if (end - first > 1)
-            text_add(text, " to %.30s", layers[end - 1].name);
+        text_add(text, "%sstage %u, ", at > placement->stage_at[rank] ? "; " : "", placement->held[at]);
+        if (!add_layers(problem, state, placement->held[at], text, error))
+            return false;
     }
+    return true;
 }
 
 static void say_hosts(struct cut_problem *problem, const struct cut_state *state, bool certain, struct error *error)
@@ -132,48 +149,43 @@ static void say_hosts(struct cut_problem *problem, const struct cut_state *state
                    certain ? "" : why);
 }
 
-static void say_stage(const struct cut_problem *problem, const struct cut_state *state, uint32_t stage, bool certain,
+// In one order of layers, where no cut lacks less.
+static void say_stage(const struct cut_problem *problem, const struct cut_state *state, uint32_t stage,
                       const char *alone, struct error *error)
 {
     char needs[NUMBER_SIZE], has[NUMBER_SIZE], lack[NUMBER_SIZE];
     const struct profile_layer *layers = problem->places->profile->layers;
     const uint64_t capacity = problem->devices.capacity[stage];
     error_set_kind(error, ERROR_ANSWER,
-                   "no plan fits: even in the one that lacks least, stage %u (%.60s to %.60s) needs %s %s with"
-                   " recomputation and %.40s has %s, %s%s too little%s", stage,
+                   "no plan fits: even in the one that lacks least, stage %u (%.60s to %.60s) needs at least %s with"
+                   " recomputation and %.40s has %s, %s too little%s", stage,
                    layers[places_size(problem->places, state->cuts[stage])].name,
                    layers[places_size(problem->places, state->cuts[stage + 1]) - 1].name,
-                   certain ? "at least" : "about", bytes_format(capacity + state->lacks_bytes[stage], needs),
+                   bytes_format(capacity + state->lacks_bytes[stage], needs),
                    problem->request->cluster->devices[problem->devices.group[problem->devices.group_at[stage]]].name,
-                   bytes_format(capacity, has), certain ? "" : "at least ",
-                   bytes_format(state->lacks_bytes[stage], lack), alone);
+                   bytes_format(capacity, has), bytes_format(state->lacks_bytes[stage], lack), alone);
 }
 
+// `is_least`: no plan lacks less than this one.
 static bool say_rank(struct cut_problem *problem, const struct cut_state *state, uint32_t worst, bool all_tried,
-                     bool *certain, struct error *error)
+                     bool is_least, const struct lone_layer *layer, bool certain, struct error *error)
 {
     const struct search_request *request = problem->request;
-    struct lone_layer layer;
     struct text stages = { 0 }, alone = { 0 };
     char lack[NUMBER_SIZE], has[NUMBER_SIZE];
-    if (!lone_layer_find(problem, &layer, error))
-        return false;
-    const bool was_certain = *certain;
-    *certain |= layer.lacks_bytes > 0;
-    const char *why = *certain ? "" : context_why(problem->context, "");
-    add_stages(problem, state, worst, &stages);
-    lone_layer_say(problem, &layer, &alone);
-    const bool good = text_ok(&stages, "what is said of a rank", error)
+    const char *why = certain ? "" : context_why(problem->context, "");
+    lone_layer_say(problem, layer, &alone);
+    const bool good = add_stages(problem, state, worst, &stages, error)
+                   && text_ok(&stages, "what is said of a rank", error)
                    && text_ok(&alone, "what is said of a layer", error);
-    if (good && was_certain && problem->schedule.is_alone && problem->stages == problem->ranks)
-        say_stage(problem, state, worst, was_certain, alone.data ? alone.data : "", error);
+    if (good && is_least && problem->schedule.is_alone && problem->stages == problem->ranks)
+        say_stage(problem, state, worst, alone.data ? alone.data : "", error);
     else if (good)
         error_set_kind(error, ERROR_ANSWER,
                    "%s: in the one that lacks least, rank %u (%.150s) lacks %s%s of memory with recomputation, of the %s"
                    " of %.40s%s%s%s",
-                   all_tried && was_certain ? "no plan fits, all were tried"
-                   : *certain ? "no plan fits" : "no plan that fits was found",
-                   worst, stages.data ? stages.data : "", was_certain ? "" : "about ",
+                   all_tried ? "no plan fits, all were tried" : certain ? "no plan fits" : "no plan that fits was found",
+                   worst, stages.data ? stages.data : "", is_least ? "" : "about ",
                    bytes_format(state->lacks_bytes[worst], lack),
                    bytes_format(problem->devices.capacity[problem->schedule.leader[worst]], has),
                    request->cluster->devices[problem->devices.group[problem->devices.group_at[worst]]].name,
@@ -188,6 +200,7 @@ bool cut_explain_shortage(struct cut_problem *problem, struct cut_state *best, b
 {
     const struct search_request *request = problem->request;
     bool is_least;
+    struct lone_layer layer;
     struct search_part part = context_part(problem->context, 1, 1);
     part.until_work = part.work + problem->context->budget / 4;
     if (!cut_find_least_lacking(problem, best, &part, &is_least, error))
@@ -199,19 +212,29 @@ bool cut_explain_shortage(struct cut_problem *problem, struct cut_state *best, b
         return error_set_kind(error, ERROR_ANSWER,
                               "no plan was found: %s; nothing is proved, a longer search may find one",
                               context_why(problem->context, "no cuts were found"));
+    if (!lone_layer_find(problem, &layer, error))
+        return false;
+    *certain |= layer.lacks_bytes > 0;
     uint32_t worst = 0;
     for (uint32_t r = 0; r < problem->ranks; r++)
         if (best->lacks_bytes[r] > best->lacks_bytes[worst])
             worst = r;
     if (request->found.shortage) {
-        *request->found.shortage = (struct search_shortage){ true, worst, best->lacks_bytes[worst] };
+        *request->found.shortage =
+            (struct search_shortage){ .is_known = true, .rank = worst, .lacks_bytes = best->lacks_bytes[worst] };
         const char *why = *certain ? "" : context_why(problem->context, "");
-        error_set_kind(error, ERROR_ANSWER, "%s%s%s", *certain ? "no plan fits" : "no plan that fits was found",
-                       why[0] ? "; the search ended early: " : "", why);
+        struct text alone = { 0 };
+        lone_layer_say(problem, &layer, &alone);
+        const bool good = text_ok(&alone, "what is said of a layer", error);
+        if (good)
+            error_set_kind(error, ERROR_ANSWER, "%s%s%s%s", *certain ? "no plan fits" : "no plan that fits was found",
+                           alone.data ? alone.data : "", why[0] ? "; the search ended early: " : "", why);
+        text_clear(&alone);
+        return good;
     } else if (best->lacks_bytes[worst] == 0) {
         say_hosts(problem, best, *certain, error);
     } else {
-        return say_rank(problem, best, worst, all_tried, certain, error);
+        return say_rank(problem, best, worst, all_tried, is_least && best->most_lacking > 0, &layer, *certain, error);
     }
     return true;
 }

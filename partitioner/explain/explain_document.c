@@ -2,7 +2,16 @@
 #include "common/json.h"
 #include "partitioner/explain/explain.h"
 
-#define EXPLANATION_VERSION 1
+enum { SINCE_NONE_FOUND = 2 };
+
+// The first that knows all there is to say.
+static unsigned version_of(const struct explanation *explanation)
+{
+    for (size_t i = 0; i < explanation->change_count; i++)
+        if (explanation->changes[i].row.found.outcome == SWEEP_NONE_FOUND)
+            return SINCE_NONE_FOUND;
+    return 1;
+}
 
 static void write_load(struct json_writer *writer, const char *key, const struct balance *balance, uint32_t rank)
 {
@@ -100,7 +109,7 @@ static void write_head(struct json_writer *writer, const struct explanation *exp
 {
     const struct plan *plan = explanation->plan;
     json_put_string(writer, "format", "weir.explanation");
-    json_put_u64(writer, "version", EXPLANATION_VERSION);
+    json_put_u64(writer, "version", version_of(explanation));
     json_begin_object(writer, "profile", JSON_INLINE);
     json_put_string(writer, "model", plan->model);
     json_put_string(writer, "hash", plan->profile_hash);

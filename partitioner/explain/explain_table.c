@@ -250,8 +250,12 @@ static void print_change(const struct what_if *change, struct text *text)
     char each[NUMBER_SIZE], peak[NUMBER_SIZE], lacks[NUMBER_SIZE], gain[24];
     const struct sweep_row *row = &change->row;
     if (row->found.outcome != SWEEP_PLANNED) {
-        text_add(text, "  %8s  %10s  %10s  %s: does not fit, rank %u lacks %s\n", "-", "-", "-", change->change,
-                 row->found.rank, bytes_format(row->found.lacks_bytes, lacks));
+        text_add(text, "  %8s  %10s  %10s  %s: %s", "-", "-", "-", change->change,
+                 row->found.outcome == SWEEP_DOES_NOT_FIT ? "does not fit" : "no plan was found");
+        if (row->found.lacks_bytes > 0)
+            text_add(text, ", rank %u lacks %s%s", row->found.rank, bytes_format(row->found.lacks_bytes, lacks),
+                     row->found.outcome == SWEEP_DOES_NOT_FIT ? "" : " in the nearest");
+        text_add(text, "\n");
         return;
     }
     snprintf(gain, sizeof gain, "%.*f %%", change->gain > -0.0995 && change->gain < 0.0995 ? 2 : 1, 100 * change->gain);

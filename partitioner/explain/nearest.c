@@ -9,7 +9,6 @@
 #include "common/number.h"
 #include "partitioner/evaluate/reprice.h"
 #include "partitioner/search/search_request.h"
-#include "profiler/profile_reorder.h"
 #include "schedules/board.h"
 
 enum { PRECISION = 64, MOST_SCHEDULES = 3, STEP_BYTES = 256 };
@@ -48,7 +47,6 @@ static bool probe(struct finding *finding, enum wanted wanted, const struct sear
     struct search_request search = *changed;
     const uint64_t most = finding->request->budget ? finding->request->budget : NEAREST_BUDGET;
     const bool is_brief = wanted != SHOWN || finding->work > NEAREST_WORK;
-    uint64_t least_ns = 0;
     result->fits = result->certainly_not = false;
     result->change.row.found.outcome = SWEEP_NOT_TRIED;
     if (is_over(finding))
@@ -57,19 +55,20 @@ static bool probe(struct finding *finding, enum wanted wanted, const struct sear
         finding->request->progress(finding->request->self, finding->nearest->planned);
     finding->nearest->planned++;
     search.wanted.any = wanted == FITS;
+    search.wanted.own_order = wanted == FITS && search.profile->layer_count > NEAREST_ALL_ORDERS;
     search.limits.budget = is_brief ? min_u64(most, PROBE_BUDGET) : most;
     search.found.work = &finding->work;
     const uint64_t now_ns = clock_now_ns();
     search.limits.deadline_ns = finding->until_ns > now_ns ? finding->until_ns - now_ns : finding->until_ns > 0;
     search.limits.interrupted = finding->request->interrupted;
-    search.found.least_ns = &least_ns;
     if (!what_if_plan(&search, &result->change, finding->error))
         return false;
     struct sweep_row *row = &result->change.row;
     result->fits = row->found.outcome == SWEEP_PLANNED;
-    result->certainly_not = row->found.outcome == SWEEP_DOES_NOT_FIT && least_ns == UINT64_MAX
-                         && profile_has_one_order(search.profile);
-    finding->nearest->failed[result->change.kind] |= !result->fits && row->found.outcome == SWEEP_DOES_NOT_FIT;
+    result->certainly_not = row->found.outcome == SWEEP_DOES_NOT_FIT;
+    const bool is_open = row->found.outcome == SWEEP_NONE_FOUND;
+    finding->nearest->failed[result->change.kind] |= is_open || result->certainly_not;
+    finding->nearest->open[result->change.kind] |= is_open;
     struct plan_excess excess = { 0 };  // over the memory that was asked for
     const bool good =
         !row->plan || plan_find_excess(row->plan, finding->request->search->cluster, &excess, finding->error);
@@ -269,6 +268,7 @@ static bool nearest_ranks(struct finding *finding)
     const uint32_t own = finding->request->search->ranks;
     const uint32_t numbers[] = { own + 1, own + 2, own + 3, own + 4, 2 * own, 4 * own };
     uint32_t certain = own;  // up to which it is certain that none fits
+    finding->nearest->open[WHAT_IF_RANKS] = true;  // of still more
     bool fits = false;
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0] && !fits && !is_over(finding); i++) {
         const bool is_next = i > 0 && i <= 3;
@@ -432,6 +432,8 @@ bool nearest_find(const struct nearest_request *request, struct nearest *nearest
                            && nearest_holding(&finding, next_optimizer)));
     for (size_t i = 0; i < nearest->count; i++)
         nearest->failed[nearest->at[i].kind] = false;
+    for (size_t kind = 0; kind < WHAT_IF_KINDS; kind++)
+        nearest->open[kind] |= is_over(&finding);
     if (!good)
         nearest_clear(nearest);
     return good;

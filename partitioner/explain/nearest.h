@@ -8,17 +8,17 @@
 //     sharding, host    what replicas share, what waits on the host: the first step that is enough
 //     optimizer         the first with less state
 //
-// Where one step less is known not to fit, `is_least` says so: of models whose layers have
-// one order only.
+// Where one step less is known not to fit, `is_least` says so.
 #ifndef PARTITIONER_EXPLAIN_NEAREST_H
 #define PARTITIONER_EXPLAIN_NEAREST_H
 
 #include "partitioner/explain/what_if.h"
 
 // Units of work for each of the plans that are shown, until all together took NEAREST_WORK; then they get
-// PROBE_BUDGET. Whether something fits at all is asked more often, of the profile's own order of layers, and takes
-// little (`any` of search.h).
+// PROBE_BUDGET. Whether something fits at all is asked more often, and takes little (`any` of search.h); of more layers
+// than NEAREST_ALL_ORDERS it is asked of the profile's own order alone.
 #define NEAREST_BUDGET 200000
+#define NEAREST_ALL_ORDERS 64
 
 struct nearest_request {
     const struct search_request *search;  // that has no plan; its budget is not used
@@ -33,7 +33,8 @@ struct nearest {
     struct what_if *at;  // in the order above
     size_t count;
     size_t planned;      // how many requests were planned for them
-    bool failed[WHAT_IF_KINDS];  // of which kinds some were, and none fits
+    bool failed[WHAT_IF_KINDS];  // of which kinds some were, and none was found to fit
+    bool open[WHAT_IF_KINDS];    // of which of these one may fit all the same
 };
 
 // False only for a machine's trouble. Cleared by nearest_clear().

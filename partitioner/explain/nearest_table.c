@@ -2,7 +2,8 @@
 #include "common/number.h"
 #include "partitioner/explain/nearest.h"
 
-static void print_failed(const struct nearest *nearest, struct text *text)
+// Of which kinds none was found, where that is certain, or where it is not.
+static void print_failed(const struct nearest *nearest, bool is_open, const char *words, struct text *text)
 {
     static const struct {
         enum what_if_kind kind;
@@ -13,8 +14,8 @@ static void print_failed(const struct nearest *nearest, struct text *text)
                   { WHAT_IF_HOLDING, "other ways to hold states" } };
     size_t printed = 0;
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
-        if (nearest->failed[kinds[i].kind])
-            text_add(text, "%s%s", printed++ ? ", " : "Not enough by itself: ", kinds[i].words);
+        if (nearest->failed[kinds[i].kind] && nearest->open[kinds[i].kind] == is_open)
+            text_add(text, "%s%s", printed++ ? ", " : words, kinds[i].words);
     text_add(text, printed ? ".\n" : "");
 }
 
@@ -34,6 +35,7 @@ void nearest_print(const struct nearest *nearest, struct text *text)
             text_add(text, ": %s", change->option);
         text_add(text, "\n");
     }
-    print_failed(nearest, text);
+    print_failed(nearest, false, "Not enough by itself: ", text);
+    print_failed(nearest, true, "No plan was found with ", text);
     text_add(text, "Smaller micro-batches need less, too; they need a profile of their own.\n");
 }

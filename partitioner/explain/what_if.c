@@ -22,7 +22,7 @@ bool what_if_plan(const struct search_request *request, struct what_if *change, 
                                       .chunks = request->chunks ? request->chunks : generator.usual_chunks,
                                       .micro_batches = request->micro_batches, .found.outcome = SWEEP_NOT_TRIED };
     snprintf(change->row.schedule, sizeof change->row.schedule, "%s", generator.name);
-    return sweep_plan_row(request, request->wanted.any ? plan_search : plan_search_orders, &change->row, error);
+    return sweep_plan_row(request, &change->row, error);
 }
 
 void what_if_keep(struct sweep_row *row, const struct plan *plan, const struct sweep_row *peak)
@@ -31,9 +31,9 @@ void what_if_keep(struct sweep_row *row, const struct plan *plan, const struct s
         return;
     row->found.outcome = SWEEP_PLANNED;
     sweep_note_time(row, plan->iteration_ns, plan->bubble.makespan);
-    // The plan may be one that the search does not look at.
+    // A plan below the bound is one that the search does not look at: nothing is known of others like it.
     if (row->found.lower_bound_ns > row->found.iteration_ns)
-        row->found.lower_bound_ns = row->found.iteration_ns;
+        row->found.lower_bound_ns = 0;
     row->found.proved = row->found.lower_bound_ns == row->found.iteration_ns;
     row->found.peak_bytes = peak->found.peak_bytes;
     row->found.rank = peak->found.rank;

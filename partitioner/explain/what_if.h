@@ -1,5 +1,5 @@
 // A request with one thing changed, planned anew, and what that gains: what an
-// explanation promises is what plan_search_orders() finds.
+// explanation promises is what plan_search() finds.
 //
 // Gains are of the time per micro-batch, since a change may be one of m. What is known
 // of the two best plans, with values v and bounds b of their certificates, is

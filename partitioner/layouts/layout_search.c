@@ -230,8 +230,8 @@ static bool explain(struct layout_search *search, const struct layouts *tried, s
     judge(search, cut_search(&request, request.wanted.all_orders ? CUT_ALL_ORDERS : CUT_OWN_ORDER, error));
     if (!search->best) {
         if (search->request->found.shortage)
-            *search->request->found.shortage =
-                (struct search_shortage){ true, search->least_lacking_rank, search->least_lacking };
+            *search->request->found.shortage = (struct search_shortage){
+                .is_known = true, .rank = search->least_lacking_rank, .lacks_bytes = search->least_lacking };
         error_at(error, "no arrangement was found to fit%s; the nearest, of %u ranks", more,
                  search->nearest.at[0].ranks);
     }

@@ -3,7 +3,8 @@
 // it is the request's. cuts/ answers it, and layouts/ around that what `free` leaves open (plan_search.h).
 //
 // What is claimed. The plan's certificate holds the best simulated time found, a bound that no plan can beat, and whether
-// nothing was left to try.
+// nothing was left to try; where there is no plan, `lack` says whether none can fit. All of it holds for every order of
+// the layers, whichever were searched: of several orders one alone proves next to nothing.
 //
 // Where no link is shared by two channels a longer stage never makes a shorter iteration, and of all ways to recompute
 // that fit an interval only the quickest matters. Where links are shared, or under asynchronous schedules, whose
@@ -18,9 +19,17 @@
 // Units of work: about a microsecond each on a machine of 2020.
 #define SEARCH_DEFAULT_BUDGET 3000000
 
-// Which rank lacks how much memory in the plan that lacks least of those that were seen.
+// What is known where there is no plan.
+enum search_lack {
+    LACK_REFUSED,  // there is nothing to look for: no such schedule, too few layers; the error says it
+    LACK_PROVED,   // no plan fits
+    LACK_OPEN,     // none was found, and nothing is proved
+};
+
+// The same, and which rank lacks how much memory in the plan that lacks least of those that were seen.
 struct search_shortage {
-    bool is_known;
+    enum search_lack lack;
+    bool is_known;  // what follows
     uint32_t rank;
     uint64_t lacks_bytes;
 };
@@ -60,8 +69,8 @@ struct search_pins {
 // Which plans are asked for, of all that fit.
 struct search_wanted {
     uint64_t below_ns;  // of a search that is part of another: only quicker plans matter; 0: all do
-    bool own_order;     // of a graph's layers: only the profile's own is searched, which others than Weir know
-    bool all_orders;    // of the layers of a graph, not the profile's own alone (plan_search_orders() says so)
+    bool own_order;     // of a graph's layers: only the profile's own is searched, which is cheaper
+    bool all_orders;    // layouts/ is to search all of them at once (plan_search() says so)
     bool any;           // only whether something fits is asked: the first plan will do, and little is done for it
 };
 
@@ -78,6 +87,7 @@ struct search_limits {
 struct search_found {
     uint64_t *work;      // raised by the units of work taken
     uint64_t *least_ns;  // what no plan of the request can beat; UINT64_MAX: none fits
+    uint64_t *work_ns;   // what none of any order can beat, by the work of the ranks alone; cuts/ says it
     struct search_shortage *shortage;  // where nothing fits; then nobody works out what would help
 };
 

@@ -84,7 +84,7 @@ static bool run_draw(struct trial *trial, uint32_t draw, bool gather, struct err
     const uint64_t now = clock_now_ns();
     if (trial->until_ns)
         request.limits.deadline_ns = trial->until_ns > now ? trial->until_ns - now : 1;
-    struct plan *plan = plan_search_orders(&request, &why);
+    struct plan *plan = plan_search(&request, &why);
     if (!plan && why.kind != ERROR_ANSWER)
         return error_set_kind(error, why.kind, "%s", why.text);
     trial->best[draw] = plan ? plan->iteration_ns : UINT64_MAX;

@@ -144,7 +144,7 @@ static struct plan *plan_under(struct finding *finding, uint32_t ranks, uint64_t
     if (finding->request->progress)
         finding->request->progress(finding->request->self, ranks, limit_bytes);
     finding->reason = (struct error){ 0 };
-    struct plan *plan = plan_search_orders(&search, &finding->reason);
+    struct plan *plan = plan_search(&search, &finding->reason);
     if (!plan && finding->reason.kind == ERROR_MACHINE)
         error_set_kind(error, ERROR_MACHINE, "%s", finding->reason.text);
     *lacks_bytes = shortage.is_known ? shortage.lacks_bytes : 0;
@@ -233,7 +233,7 @@ static bool find_points(struct finding *finding, struct error *error)
 static bool say_why(struct finding *finding, struct error *error)
 {
     if (finding->reason.kind == ERROR_ANSWER && !is_interrupted(finding) && !is_late(finding))
-        plan_free(plan_search_orders(finding->request->search, error));
+        plan_free(plan_search(finding->request->search, error));
     return error_set_kind(error, finding->reason.kind ? finding->reason.kind : ERROR_ANSWER, "%s",
                           finding->reason.kind ? finding->reason.text : "interrupted before there was a plan");
 }

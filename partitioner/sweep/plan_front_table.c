@@ -53,7 +53,7 @@ static void print_sense(const struct plan_front *front, struct text *text)
         text_add(text, ". It ended early: %s", front->stopped);
     text_add(text, ".\n");
     if (front->request->resolution_ppm > 0)
-        text_add(text, "Points whose memory is less than %.6g %% apart may be missing (--resolution 0%% finds all).\n",
+        text_add(text, "Points whose memory is less than %.6g %% apart may be missing (--resolution 0%% looks for all).\n",
                  1e-4 * front->request->resolution_ppm);
 }
 

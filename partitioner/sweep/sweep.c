@@ -8,13 +8,14 @@
 #include <unistd.h>
 
 #include "common/array.h"
-#include "partitioner/plan_search.h"
+#include "common/number.h"
 #include "partitioner/search/search_request.h"
+#include "profiler/profile_reorder.h"
 #include "schedules/board.h"
 #include "schedules/generators/generate.h"
 
 const char *const sweep_class_names[] = { "flushing", "asynchronous", "inference", NULL };
-const char *const sweep_outcome_names[] = { "planned", "does not fit", "refused", "not tried", NULL };
+const char *const sweep_outcome_names[] = { "planned", "does not fit", "none found", "refused", "not tried", NULL };
 
 enum { MOST_ROWS = 10000 };
 
@@ -144,17 +145,30 @@ static bool plan_row(const struct sweep_request *request, struct sweep_row *row,
 {
     if (sweep_is_order(row))
         return sweep_order_row(request, row, error);
-    const struct search_request search = sweep_search_of(request, row);
-    return sweep_plan_row(&search, plan_search, row, error);
+    struct search_request search = sweep_search_of(request, row);
+    search.found.work = &row->work;
+    return sweep_plan_row(&search, row, error);
 }
+
+// Over all orders of the layers, from the plan of the profile's own.
+static bool widen_row(const struct sweep_request *request, struct sweep_row *row, struct error *error)
+{
+    struct search_request search = sweep_search_of(request, row);
+    search.wanted.own_order = false;
+    return sweep_widen_row(&search, row, error);
+}
+
+typedef bool row_work(const struct sweep_request *request, struct sweep_row *row, struct error *error);
 
 struct pool {
     const struct sweep_request *request;
-    struct sweep *sweep;
+    row_work *work;
+    struct sweep_row **rows;
+    size_t count;
     atomic_size_t next;
     atomic_bool failed;
     pthread_mutex_t lock;  // of what is below
-    size_t done;
+    size_t done, all;      // of all there is to do
     size_t failed_row;     // the first, so that what is said does not depend on who was quicker
     struct error *error;
 };
@@ -168,7 +182,7 @@ static void note_end(struct pool *pool, size_t i, const struct error *error)
         pool->failed_row = i;
     }
     if (pool->request->progress)
-        pool->request->progress(pool->request->self, pool->done, pool->sweep->count);
+        pool->request->progress(pool->request->self, pool->done, pool->all);
     pthread_mutex_unlock(&pool->lock);
 }
 
@@ -178,10 +192,10 @@ static void *work(void *self)
     const volatile sig_atomic_t *interrupted = pool->request->interrupted;
     for (;;) {
         const size_t i = atomic_fetch_add(&pool->next, 1);
-        if (i >= pool->sweep->count || atomic_load(&pool->failed) || (interrupted && *interrupted))
+        if (i >= pool->count || atomic_load(&pool->failed) || (interrupted && *interrupted))
             return NULL;
         struct error error = { 0 };
-        if (!plan_row(pool->request, &pool->sweep->rows[i], &error))
+        if (!pool->work(pool->request, pool->rows[i], &error))
             atomic_store(&pool->failed, true);
         note_end(pool, i, &error);
     }
@@ -195,23 +209,73 @@ static unsigned thread_count(const struct sweep_request *request, size_t rows)
 }
 
 // The caller works as well; where no more threads are to be had, fewer do.
-static bool run_rows(const struct sweep_request *request, struct sweep *sweep, struct error *error)
+static bool run_pool(struct pool *pool)
 {
-    struct pool pool = { .request = request, .sweep = sweep, .error = error };
-    const unsigned count = thread_count(request, sweep->count);
+    const unsigned count = thread_count(pool->request, pool->count);
     pthread_t *threads = calloc(count + 1, sizeof threads[0]);
     if (!threads)
-        return error_no_memory(error, "a sweep");
-    pthread_mutex_init(&pool.lock, NULL);
+        return error_no_memory(pool->error, "a sweep");
+    pthread_mutex_init(&pool->lock, NULL);
     unsigned started = 0;
-    while (started + 1 < count && pthread_create(&threads[started], NULL, work, &pool) == 0)
+    while (started + 1 < count && pthread_create(&threads[started], NULL, work, pool) == 0)
         started++;
-    work(&pool);
+    work(pool);
     for (unsigned i = 0; i < started; i++)
         pthread_join(threads[i], NULL);
-    pthread_mutex_destroy(&pool.lock);
+    pthread_mutex_destroy(&pool->lock);
     free(threads);
-    return error->kind == ERROR_NONE;
+    return pool->error->kind == ERROR_NONE;
+}
+
+// Whether a row that was planned in one order of several may be quicker than the best of its class, or have a plan.
+static bool may_win(const struct sweep_row *const *best, const struct sweep_row *row)
+{
+    const struct sweep_found *found = &row->found;
+    if (sweep_is_order(row))  // of which nothing is claimed but its time
+        return false;
+    if (found->outcome != SWEEP_PLANNED)
+        return found->outcome == SWEEP_NONE_FOUND;
+    const struct sweep_row *other = best[row->class];
+    return !found->proved && (unsigned __int128)found->lower_bound_ns * other->micro_batches
+                                 < (unsigned __int128)other->found.iteration_ns * row->micro_batches;
+}
+
+// For each of so many rows.
+static uint64_t wide_budget(const struct sweep *sweep, size_t count)
+{
+    uint64_t work = 0;
+    for (size_t i = 0; i < sweep->count; i++)
+        work += sweep->rows[i].work;
+    return min_u64(sweep->budget, max_u64(work / 3 * 2 / (count + 1), SWEEP_LEAST_WIDE));
+}
+
+// All rows in the profile's own order of layers; where that is one of several and not asked for, those that may win over
+// all of them. Which these are is known once all others are there, whatever the number of threads.
+static bool run_rows(const struct sweep_request *request, struct sweep *sweep, struct error *error)
+{
+    const bool is_graph = !profile_has_one_order(request->profile) && !request->own_order;
+    struct sweep_row **rows = calloc(sweep->count + 1, sizeof(struct sweep_row *));
+    if (!rows)
+        return error_no_memory(error, "a sweep");
+    for (size_t i = 0; i < sweep->count; i++)
+        rows[i] = &sweep->rows[i];
+    struct pool pool = { .request = request, .work = plan_row, .rows = rows, .count = sweep->count,
+                         .all = (is_graph ? 2 : 1) * sweep->count, .error = error };
+    bool good = run_pool(&pool);
+    if (good && is_graph) {
+        const struct sweep_row *best[] = { sweep_best_of(sweep, SWEEP_FLUSHING), sweep_best_of(sweep, SWEEP_ASYNCHRONOUS),
+                                           sweep_best_of(sweep, SWEEP_INFERENCE) };
+        struct sweep_request wide_request = *request;
+        struct pool wide = { .request = &wide_request, .work = widen_row, .rows = rows, .all = pool.all, .error = error };
+        for (size_t i = 0; i < sweep->count; i++)
+            if (may_win(best, &sweep->rows[i]))
+                rows[wide.count++] = &sweep->rows[i];
+        wide.done = wide.all - wide.count;
+        wide_request.budget = wide_budget(sweep, wide.count);
+        good = run_pool(&wide);
+    }
+    free(rows);
+    return good;
 }
 
 // --- the whole ----------------------------------------------------------------------------

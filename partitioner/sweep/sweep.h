@@ -1,10 +1,13 @@
 // The sweep: a plan for every schedule, number of ranks, stages per rank and
 // micro-batches, under one memory limit, and what each is worth: time against bytes.
 //
-//     schedule x ranks x chunks x micro-batches     each is planned by plan_search()
-//        |                                          on as many threads as are given
+//     schedule x ranks x chunks x micro-batches     each is planned by plan_search(), in the profile's own order of
+//        |                                          layers, on as many threads as are given
 //        v
 //     rows, in the order of the request, whatever the number of threads
+//        |
+//        v
+//     of layers with several orders: those that have no plan or may win, over all orders
 //        |
 //        v
 //     of rows that can be compared: the best, the front, and why the others lost
@@ -21,19 +24,22 @@
 #include "partitioner/search/search.h"
 #include "schedules/engines.h"
 
-// Units of work per plan: a fraction of a second each.
+// Units of work per plan: a fraction of a second each. Those that are searched over all orders may take as many again,
+// but all of them together no more than two thirds of what all rows took before, or so many for each.
 #define SWEEP_DEFAULT_BUDGET 200000
+#define SWEEP_LEAST_WIDE 20000
 
 enum sweep_class { SWEEP_FLUSHING, SWEEP_ASYNCHRONOUS, SWEEP_INFERENCE };
 extern const char *const sweep_class_names[];  // "flushing", "asynchronous", "inference", NULL
 
 enum sweep_outcome {
     SWEEP_PLANNED,
-    SWEEP_DOES_NOT_FIT,  // rank and lacks_bytes say where and by how much
+    SWEEP_DOES_NOT_FIT,  // which is proved; rank and lacks_bytes say where and by how much
+    SWEEP_NONE_FOUND,    // nothing is proved; the same of the nearest, where it is known, else `reason`
     SWEEP_REFUSED,       // there is no such schedule or plan; `reason` is the sentence
     SWEEP_NOT_TRIED,     // interrupted
 };
-extern const char *const sweep_outcome_names[];  // "planned", "does not fit", "refused", "not tried", NULL
+extern const char *const sweep_outcome_names[];  // "planned", "does not fit", "none found", "refused", "not tried", NULL
 
 struct sweep_list {
     const uint32_t *at;
@@ -83,6 +89,7 @@ struct sweep_row {
     bool is_best;              // the quickest of its class, per micro-batch
     bool is_best_of_m;         // the same of those with as many micro-batches: per iteration
     char reason[320];          // why not, in a few words
+    uint64_t work;             // units that planning it took
     struct plan *plan;         // NULL where there is none
 };
 
@@ -102,14 +109,15 @@ struct sweep {
 struct sweep *sweep_run(const struct sweep_request *request, struct error *error);
 void sweep_free(struct sweep *sweep);
 
-// What plan_search() is asked for a row (sweep_row.c).
+// What plan_search() is asked for a row (sweep_row.c), in the profile's own order of layers.
 struct search_request sweep_search_of(const struct sweep_request *request, const struct sweep_row *row);
 
 // Plans one request into a row that names it, and says what came of it. False only for a
 // machine's trouble. The row's plan is the caller's.
-typedef struct plan *sweep_planner(const struct search_request *request, struct error *error);
-bool sweep_plan_row(const struct search_request *request, sweep_planner *planner, struct sweep_row *row,
-                    struct error *error);
+bool sweep_plan_row(const struct search_request *request, struct sweep_row *row, struct error *error);
+
+// The same over all orders of the layers, from what planning in the profile's own has left in the row.
+bool sweep_widen_row(const struct search_request *request, struct sweep_row *row, struct error *error);
 
 // What an iteration of a row takes.
 void sweep_note_time(struct sweep_row *row, uint64_t iteration_ns, double bubble);
@@ -122,6 +130,9 @@ bool sweep_order_row(const struct sweep_request *request, struct sweep_row *row,
 // Says of a row why a search has found no plan; false for a machine's trouble.
 bool sweep_note_none(struct sweep_row *row, const struct search_shortage *shortage, const struct error *why,
                      struct error *error);
+
+// The quickest of a class, per micro-batch; NULL if nothing of it is planned.
+const struct sweep_row *sweep_best_of(const struct sweep *sweep, enum sweep_class class);
 
 // Finds the front, the best and the reasons of the planned rows (sweep_judge.c);
 // sweep_run() does.

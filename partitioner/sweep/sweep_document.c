@@ -2,7 +2,7 @@
 #include "common/json.h"
 #include "partitioner/sweep/sweep.h"
 
-enum { SINCE_HOLDINGS = 2, SINCE_ONLY_SIMULATED = 3, SINCE_SIGNS = 4 };
+enum { SINCE_HOLDINGS = 2, SINCE_ONLY_SIMULATED = 3, SINCE_SIGNS = 4, SINCE_NONE_FOUND = 5 };
 
 static void write_row(struct json_writer *writer, const struct sweep_row *row)
 {
@@ -34,6 +34,9 @@ static void write_row(struct json_writer *writer, const struct sweep_row *row)
 // The first that knows all there is to say.
 static unsigned version_of(const struct sweep *sweep)
 {
+    for (size_t i = 0; i < sweep->count; i++)
+        if (sweep->rows[i].found.outcome == SWEEP_NONE_FOUND)
+            return SINCE_NONE_FOUND;
     if (holding_is_new(&sweep->holding))
         return SINCE_SIGNS;
     for (size_t i = 0; i < sweep->count; i++)

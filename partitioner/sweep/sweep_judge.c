@@ -101,8 +101,11 @@ static void say_of_dominated(const struct sweep *sweep, struct sweep_row *row)
 static void say(const struct sweep *sweep, struct sweep_row *row)
 {
     char bytes[NUMBER_SIZE];
-    if (row->found.outcome == SWEEP_DOES_NOT_FIT)
+    if (row->found.outcome == SWEEP_DOES_NOT_FIT && row->found.lacks_bytes > 0)
         snprintf(row->reason, sizeof row->reason, "does not fit: rank %u lacks %s", row->found.rank,
+                 bytes_format(row->found.lacks_bytes, bytes));
+    if (row->found.outcome == SWEEP_NONE_FOUND && row->found.lacks_bytes > 0)
+        snprintf(row->reason, sizeof row->reason, "no plan was found: in the nearest, rank %u lacks %s", row->found.rank,
                  bytes_format(row->found.lacks_bytes, bytes));
     if (row->found.outcome == SWEEP_NOT_TRIED)
         snprintf(row->reason, sizeof row->reason, "not tried: %.79s", sweep->stopped);
@@ -114,6 +117,12 @@ static void say(const struct sweep *sweep, struct sweep_row *row)
         say_of_front(sweep, row);
     else
         say_of_dominated(sweep, row);
+}
+
+const struct sweep_row *sweep_best_of(const struct sweep *sweep, enum sweep_class class)
+{
+    const struct sweep_row any = { .class = class, .found.outcome = SWEEP_PLANNED };
+    return quickest(sweep, &any, ANY);
 }
 
 void sweep_judge(struct sweep *sweep)

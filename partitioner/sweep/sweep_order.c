@@ -39,6 +39,9 @@ static struct plan *find_cuts(const struct sweep_request *request, struct sweep_
         if (!sweep_note_none(row, &shortage, &why, error))
             return NULL;
     }
+    // That some schedule does not fit is no proof that no order does.
+    if (row->found.outcome == SWEEP_DOES_NOT_FIT)
+        row->found.outcome = SWEEP_NONE_FOUND;
     return NULL;
 }
 
@@ -185,7 +188,7 @@ static bool fit_order(struct ordered *ordered, struct sweep_row *row, struct err
         }
         if (!measure_slabs(ordered, row, error))
             return false;
-        row->found.outcome = row->found.lacks_bytes ? SWEEP_DOES_NOT_FIT : SWEEP_PLANNED;
+        row->found.outcome = row->found.lacks_bytes ? SWEEP_NONE_FOUND : SWEEP_PLANNED;
         if (row->found.lacks_bytes == 0 || row->found.lacks_bytes >= memory)
             return true;
         memory -= row->found.lacks_bytes;
@@ -219,11 +222,13 @@ static bool plan_order(const struct ordered *ordered, struct sweep_row *row, str
     }
     search.schedule = given->name;
     search.given = given;
-    const bool good = sweep_plan_row(&search, plan_search, &planned, error);
+    const bool good = sweep_plan_row(&search, &planned, error);
     schedule_free(given);
     if (good && planned.plan) {
         *row = planned;
         row->only_simulated = false;
+        row->found.lower_bound_ns = 0;  // that of the plan is for its order alone
+        row->found.proved = false;
     } else if (good && engine) {
         refuse(row, planned.reason);
     }

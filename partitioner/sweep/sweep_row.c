@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "partitioner/plan_search.h"
 #include "partitioner/sweep/sweep.h"
 
 struct search_request sweep_search_of(const struct sweep_request *request, const struct sweep_row *row)
@@ -16,9 +17,9 @@ struct search_request sweep_search_of(const struct sweep_request *request, const
         .chunks = row->chunks,
         .micro_batches = row->micro_batches,
         .holding = holding,
-        .wanted.own_order = request->own_order,
         .limits.budget = request->budget ? request->budget : SWEEP_DEFAULT_BUDGET,
         .limits.interrupted = request->interrupted,
+        .wanted.own_order = true,
     };
 }
 
@@ -49,28 +50,47 @@ static bool note_plan(struct sweep_row *row, struct error *error)
 bool sweep_note_none(struct sweep_row *row, const struct search_shortage *shortage, const struct error *why,
                      struct error *error)
 {
+    static const enum sweep_outcome outcomes[] = { [LACK_REFUSED] = SWEEP_REFUSED, [LACK_PROVED] = SWEEP_DOES_NOT_FIT,
+                                                   [LACK_OPEN] = SWEEP_NONE_FOUND };
     if (why->kind == ERROR_MACHINE) {
         error_set_kind(error, why->kind, "%s", why->text);
         return error_at(error, "%s with %u micro-batches on %u ranks", row->schedule, row->micro_batches, row->ranks);
     }
-    row->found.outcome = shortage->is_known ? SWEEP_DOES_NOT_FIT : SWEEP_REFUSED;
+    row->found.outcome = outcomes[shortage->lack];
     row->found.rank = shortage->rank;
     row->found.lacks_bytes = shortage->lacks_bytes;
-    if (row->found.outcome == SWEEP_REFUSED)
+    if (shortage->lacks_bytes == 0)
         snprintf(row->reason, sizeof row->reason, "%.*s", (int)sizeof row->reason - 1, why->text);
     return true;
 }
 
-bool sweep_plan_row(const struct search_request *given, sweep_planner *planner, struct sweep_row *row,
-                    struct error *error)
+static bool note(const struct search_request *search, struct plan *plan, const struct search_shortage *shortage,
+                 const struct error *why, struct sweep_row *row, struct error *error)
+{
+    row->plan = plan;
+    if (plan)
+        return note_plan(row, error);
+    return (why->kind != ERROR_MACHINE && search->limits.interrupted && *search->limits.interrupted)
+        || sweep_note_none(row, shortage, why, error);
+}
+
+bool sweep_plan_row(const struct search_request *given, struct sweep_row *row, struct error *error)
 {
     struct error why = { 0 };
     struct search_shortage shortage = { 0 };
     struct search_request search = *given;
     search.found.shortage = &shortage;
-    row->plan = planner(&search, &why);
-    if (row->plan)
-        return note_plan(row, error);
-    return (why.kind != ERROR_MACHINE && search.limits.interrupted && *search.limits.interrupted)
-        || sweep_note_none(row, &shortage, &why, error);
+    struct plan *plan = plan_search(&search, &why);
+    return note(&search, plan, &shortage, &why, row, error);
+}
+
+bool sweep_widen_row(const struct search_request *given, struct sweep_row *row, struct error *error)
+{
+    struct error why = { 0 };
+    struct search_shortage shortage = { .is_known = row->found.lacks_bytes > 0, .rank = row->found.rank,
+                                        .lacks_bytes = row->found.lacks_bytes };
+    struct search_request search = *given;
+    search.found.shortage = &shortage;
+    struct plan *plan = plan_search_wider(&search, row->plan, &why);
+    return note(&search, plan, &shortage, &why, row, error);
 }

@@ -117,13 +117,15 @@ static void print_sense(const struct sweep *sweep, struct text *text)
 
 void sweep_print(const struct sweep *sweep, struct text *text)
 {
-    size_t counts[4] = { 0 };
+    size_t counts[5] = { 0 };
     for (size_t i = 0; i < sweep->count; i++)
         counts[sweep->rows[i].found.outcome]++;
     shown_add(text, "%s on up to %zu devices, ", sweep->model, sweep->cluster->device_count);
     holding_say(&sweep->holding, text);
     text_add(text, ": of %zu requests %zu fit, %zu do not fit, %zu cannot be", sweep->count, counts[SWEEP_PLANNED],
              counts[SWEEP_DOES_NOT_FIT], counts[SWEEP_REFUSED]);
+    if (counts[SWEEP_NONE_FOUND])
+        text_add(text, ", for %zu no plan was found", counts[SWEEP_NONE_FOUND]);
     if (counts[SWEEP_NOT_TRIED])
         text_add(text, ", %zu were not tried (%s)", counts[SWEEP_NOT_TRIED], sweep->stopped);
     text_add(text, "\n");

@@ -42,7 +42,10 @@ weir simulate order.json --cost 1us,1us,1us,0ns --keep 9007199254740991B,1B 2>&1
 weir check plan.json --profile profile.json --json 2>&1; echo "exit $?"
 
 echo "# a deadline that passes without a plan is no answer; that a layer fits nowhere is one, however late"
-hurry() { weir ${command:-partition} profile.json --cluster "$cluster" --memory 4MiB --micro-batches 8 --optimizer sgd --deadline 1ns "$@" > out 2> said; echo "exit $?: $(grep -o 'the deadline has passed\|layer .* alone needs' said)"; }
+hurry() { weir ${command:-partition} profile.json --cluster "$cluster" --memory ${memory:-4MiB} --micro-batches 8 --optimizer sgd --deadline 1ns "$@" > out 2> said; echo "exit $?: $(grep -o 'the deadline has passed\|layer .* alone needs' said)"; }
+memory=5MiB hurry --schedule interleaved
+memory=5MiB command=front hurry --schedule interleaved
+memory=5MiB command=keep hurry --schedule interleaved --noise 3%
 hurry --schedule 1f1b
 hurry --schedule 1f1b --json
 hurry --schedule 1f1b --replicas auto

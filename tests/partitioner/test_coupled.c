@@ -1,10 +1,10 @@
 
 #include "partitioner/cost/predict.h"
-#include "partitioner/plan_search.h"
 #include "partitioner/search/pattern.h"
 #include "partitioner/search/search_request.h"
 #include "schedules/given_order.h"
 #include "tests/partitioner/arranged_twin.h"
+#include "tests/partitioner/own_order.h"
 #include "tests/random_order.h"
 
 enum { MOST_LAYERS = TWIN_LAYERS, MOST_DEVICES = TWIN_DEVICES };
@@ -171,7 +171,7 @@ static void hold_against_twin(uint64_t seed, uint64_t trials, draw_order *draw)
         request.pinned.at = &pin;
         request.pinned.count = trial % 8 == 0;
         const uint64_t best = twin_solve(&request, order, &plans);
-        struct plan *plan = plan_search(&request, &error);
+        struct plan *plan = own_order_search(&request, &error);
         const bool is_refused = !plan && strstr(error.text, "have different neighbours on their ranks");
         refused += is_refused;
         if (!plan && !is_refused && (best != UINT64_MAX || error.kind != ERROR_ANSWER))

@@ -244,7 +244,7 @@ static void judge(struct drawn *drawn, uint64_t trial, const struct twin *twin, 
     struct search_shortage shortage = { 0 };
     drawn->request.found.least_ns = &least;
     drawn->request.found.shortage = &shortage;
-    struct plan *plan = plan_search_orders(&drawn->request, &error);
+    struct plan *plan = plan_search(&drawn->request, &error);
     if (!plan && ((twin->best != UINT64_MAX && !says_that_it_gave_up(&error)) || error.kind == ERROR_MACHINE
                   || (error.kind != ERROR_ANSWER && twin->plans > 0)))
         refuse(drawn, trial, twin, error.text);

@@ -5,8 +5,8 @@
 
 #include "partitioner/cost/predict.h"
 #include "partitioner/evaluate/evaluate.h"
-#include "partitioner/plan_search.h"
 #include "partitioner/search/search_request.h"
+#include "tests/partitioner/own_order.h"
 #include "tests/partitioner/small.h"
 
 enum { MOST_RANKS = 4, MOST_STAGES = 4 };
@@ -309,7 +309,7 @@ static void judge(const struct drawn *drawn, uint64_t trial, struct tally *tally
 {
     struct error error = { 0 };
     const uint64_t best = best_of(&drawn->request, &tally->plans);
-    struct plan *plan = plan_search(&drawn->request, &error);
+    struct plan *plan = own_order_search(&drawn->request, &error);
     if (!plan) {
         // Tied layers can leave too few cuts.
         if (error.kind != ERROR_ANSWER || best != UINT64_MAX)

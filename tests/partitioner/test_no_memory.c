@@ -52,7 +52,7 @@ static bool write_plan(struct plan *plan, struct text *text, struct error *error
 
 static bool make_plan(const struct search_request *request, struct text *text, struct error *error)
 {
-    return write_plan(plan_search_orders(request, error), text, error);
+    return write_plan(plan_search(request, error), text, error);
 }
 
 static bool make_free_plan(const struct search_request *given, struct text *text, struct error *error)

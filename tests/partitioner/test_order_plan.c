@@ -1,92 +1,13 @@
 #include "partitioner/plan_search.h"
 
-#include "tests/partitioner/brute_orders.h"
-
-struct instance {
-    struct profile *profile;
-    struct cluster *cluster;
-    struct search_request request;
-};
-
-static const struct kind {
-    const char *schedule;
-    uint32_t most_ranks, chunks, most_layers;
-} kinds[] = {
-    { "gpipe", 4, 1, 9 },       { "1f1b", 4, 1, 9 },      { "zb-h1", 3, 1, 9 },
-    { "interleaved", 2, 2, 7 }, { "pipedream", 3, 1, 7 },
-};
-
-// Capacities around what some plan takes: even parts of the layers in the profile's order.
-static void set_memory(struct instance *instance, bool ample, uint64_t *seed)
-{
-    struct error error = { 0 };
-    const struct search_request *request = &instance->request;
-    struct slots *slots =
-        predict_slots(request->schedule, request->ranks, request->chunks, request->micro_batches, &error);
-    assert_good(slots, error);
-    const uint32_t layers = (uint32_t)instance->profile->layer_count;
-    for (uint32_t r = 0; r < request->ranks; r++) {
-        const uint32_t first = layers * r / request->ranks, end = layers * (r + 1) / request->ranks;
-        const struct stage_bytes bytes = stage_bytes_of(instance->profile, first, end, NULL, 0, &request->holding);
-        const uint64_t peak = request->chunks * stage_memory_of(&bytes, &slots[r]).peak_bytes;
-        instance->cluster->devices[r].memory_bytes =
-            ample ? 8 * peak + 1 : 1 + peak / 2 + peak / 8 * random_below(seed, 7);
-    }
-    free(slots);
-}
-
-// Where memory is tight the twin has all orders and segments of a stage to go through.
-enum { TIGHT_LAYERS = 7 };
-
-static struct instance instance_create(uint64_t *seed)
-{
-    struct error error = { 0 };
-    const struct kind *kind = &kinds[random_below(seed, sizeof kinds / sizeof kinds[0])];
-    const uint32_t ranks = kind->chunks > 1 ? kind->most_ranks : 1 + (uint32_t)random_below(seed, kind->most_ranks);
-    const uint32_t least = ranks * kind->chunks + 1;
-    const bool ample = random_below(seed, 3) == 0;
-    const uint32_t most = ample || kind->most_layers < TIGHT_LAYERS ? kind->most_layers : TIGHT_LAYERS;
-    const uint32_t layers = least + (uint32_t)random_below(seed, most - least + 1);
-    struct instance instance = { .profile = small_random_dag(seed, layers, 2 + (uint32_t)random_below(seed, 3),
-                                                             random_below(seed, 3) ? 1000 : 4) };
-    if (random_below(seed, 5) == 0) {
-        instance.profile->tied = malloc(sizeof instance.profile->tied[0]);
-        const uint32_t from = (uint32_t)random_below(seed, layers - 1);
-        instance.profile->tied[0] =
-            (struct edge){ from, from + 1 + (uint32_t)random_below(seed, 2) % (layers - from - 1) };
-        instance.profile->tied_count = 1;
-    }
-    if (random_below(seed, 6) == 0) {
-        instance.profile->no_cut_after = malloc(sizeof(uint32_t));
-        instance.profile->no_cut_after[0] = (uint32_t)random_below(seed, layers);
-        instance.profile->no_cut_count = 1;
-    }
-    assert_good(profile_rehash(instance.profile, &error), error);
-    const uint64_t rate = random_below(seed, 3) == 0 ? 1000000000 : 1000000000000;
-    instance.cluster = cluster_uniform(ranks, 1, random_below(seed, 200), rate, &error);
-    assert_good(instance.cluster, error);
-    if (random_below(seed, 4) == 0)
-        for (uint32_t r = 0; r < ranks; r++)
-            instance.cluster->devices[r].speed_permille = 500 + 250 * random_below(seed, 4);
-    instance.request = (struct search_request){ .profile = instance.profile, .cluster = instance.cluster,
-                                                .schedule = kind->schedule, .ranks = ranks, .chunks = kind->chunks,
-                                                .micro_batches = ranks * (1 + (uint32_t)random_below(seed, 2)),
-                                                .holding.optimizer = (enum optimizer_kind)random_below(seed, 3) };
-    set_memory(&instance, ample, seed);
-    return instance;
-}
-
-static void instance_clear(struct instance *instance)
-{
-    profile_free(instance->profile);
-    cluster_free(instance->cluster);
-}
+#include "tests/partitioner/graph_instance.h"
+#include "tests/partitioner/own_order.h"
 
 struct tally {
     uint64_t instances, feasible, proved, ordered, better, plans;
 };
 
-static void check_against(const struct instance *instance, uint64_t best, const struct plan *plan,
+static void check_against(const struct graph_instance *instance, uint64_t best, const struct plan *plan,
                           const struct error *error, uint64_t trial, struct tally *tally)
 {
     const struct search_request *request = &instance->request;
@@ -118,18 +39,18 @@ static void small_plans_are_the_best_of_all_orders(void **state)
     struct tally tally = { 0 };
     const uint64_t trials = test_trials(160, 20000);
     for (uint64_t trial = 0; trial < trials; trial++) {
-        struct instance instance = instance_create(&seed);
+        struct graph_instance instance = graph_instance_create(&seed);
         struct error error = { 0 }, own_error = { 0 };
         const uint64_t best = brute_orders(&instance.request, &tally.plans);
-        struct plan *plan = plan_search_orders(&instance.request, &error);
+        struct plan *plan = plan_search(&instance.request, &error);
         check_against(&instance, best, plan, &error, trial, &tally);
-        struct plan *own = plan_search(&instance.request, &own_error);
+        struct plan *own = own_order_search(&instance.request, &own_error);
         if (own && (!plan || plan->certificate.value_ns > own->certificate.value_ns))
             fail_msg("trial %d: all orders have no plan as good as one of them", (int)trial);
         tally.better += plan && (!own || plan->certificate.value_ns < own->certificate.value_ns);
         plan_free(own);
         plan_free(plan);
-        instance_clear(&instance);
+        graph_instance_clear(&instance);
     }
     print_message("# %d instances, %d with a plan, %d proved, %d in an order of their own, %d better than in the"
                   " profile's, %d plans simulated by the twin\n", (int)tally.instances, (int)tally.feasible, (int)tally.proved,
@@ -148,7 +69,7 @@ static uint64_t best_of_orders(const struct search_request *request, uint32_t *o
         assert_good(ordered, error);
         struct search_request in_order = *request;
         in_order.profile = ordered;
-        struct plan *plan = plan_search(&in_order, &error);
+        struct plan *plan = own_order_search(&in_order, &error);
         best = plan ? plan->certificate.value_ns : UINT64_MAX;
         plan_free(plan);
         profile_free(ordered);
@@ -182,7 +103,7 @@ static void what_is_not_searched_is_not_claimed(void **state)
         if (random_below(&seed, 2))
             cluster->devices[1].speed_permille = 700;
         struct search_request request = { .profile = profile, .cluster = cluster, .ranks = 3, .chunks = 1,
-                                          .schedule = kinds[random_below(&seed, 2)].schedule, .micro_batches = 4,
+                                          .schedule = graph_kinds[random_below(&seed, 2)].schedule, .micro_batches = 4,
                                           .holding.optimizer = OPTIMIZER_ADAMW };
         const uint64_t what = random_below(&seed, 4);
         request.free.replicas = what == 0;
@@ -191,7 +112,7 @@ static void what_is_not_searched_is_not_claimed(void **state)
         request.holding.step_rate = what == 3 ? 1000000000 : 0;
         uint32_t order[SMALL_DAG_MOST];
         const uint64_t best = best_of_orders(&request, order, 0, 0);
-        struct plan *plan = plan_search_orders(&request, &error);
+        struct plan *plan = plan_search(&request, &error);
         if (plan && (plan->certificate.value_ns < best || plan->certificate.lower_bound_ns > best))
             fail_msg("trial %d: value %d, bound %d, but the best is %d", (int)trial, (int)plan->certificate.value_ns,
                      (int)plan->certificate.lower_bound_ns, (int)best);
@@ -212,14 +133,14 @@ static void the_own_order_is_kept_where_it_is_asked_for(void **state)
     uint64_t seed = 57, kept = 0, worse = 0, missing = 0, plans = 0;
     const uint64_t trials = test_trials(80, 5000);
     for (uint64_t trial = 0; trial < trials; trial++) {
-        struct instance instance = instance_create(&seed);
+        struct graph_instance instance = graph_instance_create(&seed);
         struct error error = { 0 }, own_error = { 0 };
         struct search_request request = instance.request;
         uint64_t least_ns = 0;
         request.wanted.own_order = true;
         request.found.least_ns = &least_ns;
         const uint64_t best = brute_orders(&instance.request, &plans);
-        struct plan *plan = plan_search_orders(&request, &error), *own = plan_search(&instance.request, &own_error);
+        struct plan *plan = plan_search(&request, &error), *own = own_order_search(&instance.request, &own_error);
         const struct certificate *certificate = plan ? &plan->certificate : NULL;
         if (!plan != !own || (plan && (plan->order || plan->iteration_ns != own->iteration_ns)))
             fail_msg("trial %d: another plan than that of the profile's own order", (int)trial);
@@ -235,7 +156,7 @@ static void the_own_order_is_kept_where_it_is_asked_for(void **state)
         missing += !plan && best != UINT64_MAX;
         plan_free(own);
         plan_free(plan);
-        instance_clear(&instance);
+        graph_instance_clear(&instance);
     }
     print_message("# %d plans in the profile's own order, %d slower than the best of all, %d missing\n", (int)kept,
                   (int)worse, (int)missing);
@@ -254,7 +175,7 @@ static void every_schedule_is_planned(void **state)
         assert_good(cluster, error);
         const struct search_request request = { .profile = profile, .cluster = cluster, .schedule = generator->name,
                                                 .ranks = 2, .micro_batches = 4, .holding.optimizer = OPTIMIZER_ADAMW };
-        struct plan *own = plan_search(&request, &error), *plan = plan_search_orders(&request, &error);
+        struct plan *own = own_order_search(&request, &error), *plan = plan_search(&request, &error);
         if (!own || !plan)
             fail_msg("%s: %s", generator->name, error.text);
         if (plan->certificate.value_ns > own->certificate.value_ns)

@@ -1,7 +1,5 @@
-
-#include "partitioner/plan_search.h"
-
 #include "tests/partitioner/instance.h"
+#include "tests/partitioner/own_order.h"
 
 struct tally {
     uint64_t instances, feasible, proved, plans;
@@ -56,7 +54,7 @@ static void small_plans_are_the_best_there_are(void **state)
         instance.request.pinned.at = pins;
         instance.request.pinned.count = trial % 8 == 0 ? 1 + random_below(&pin_seed, 2) : 0;
         const uint64_t best = brute_force(&instance, BRUTE_EVERY, &tally.plans);
-        struct plan *plan = plan_search(&instance.request, &error);
+        struct plan *plan = own_order_search(&instance.request, &error);
         check_against(&instance, best, plan, &error, trial, &tally);
         plan_free(plan);
         instance_clear(&instance);
@@ -89,7 +87,7 @@ static void plans_of_14_to_18_layers_are_proved(void **state)
         instance.request.micro_batches += (uint32_t)random_below(&seed, 8);
         struct error error = { 0 };
         const uint64_t best = brute_force(&instance, BRUTE_LEAST, &tally.plans);
-        struct plan *plan = plan_search(&instance.request, &error);
+        struct plan *plan = own_order_search(&instance.request, &error);
         if (plan && plan->weights != WEIGHTS_FLUSH)
             check_async(&instance, best, plan, &error, trial, &tally);
         else
@@ -127,9 +125,9 @@ static void a_small_budget_leaves_a_plan_with_a_gap(void **state)
     for (size_t i = 0; i < 3; i++) {
         struct instance instance = fixed_instance(instance_schedules[i], 40, 6);
         struct error error = { 0 };
-        struct plan *whole = plan_search(&instance.request, &error);
+        struct plan *whole = own_order_search(&instance.request, &error);
         instance.request.limits.budget = 60;
-        struct plan *plan = plan_search(&instance.request, &error);
+        struct plan *plan = own_order_search(&instance.request, &error);
         assert_good(plan && whole, error);
         assert_false(plan->certificate.proved);
         assert_string_equal(plan->certificate.stopped, "the budget of 60 units of work is used up");
@@ -149,7 +147,7 @@ static void an_interrupt_leaves_the_best_plan_so_far(void **state)
     struct error error = { 0 };
     static volatile sig_atomic_t interrupted = 1;
     instance.request.limits.interrupted = &interrupted;
-    struct plan *plan = plan_search(&instance.request, &error);
+    struct plan *plan = own_order_search(&instance.request, &error);
     assert_good(plan, error);
     assert_string_equal(plan->certificate.stopped, "interrupted");
     plan_free(plan);
@@ -176,7 +174,7 @@ static void a_long_search_tells_how_far_it_is(void **state)
     instance.request.limits.progress = hear;
     instance.request.limits.self = &heard;
     instance.request.limits.budget = 200000;
-    struct plan *plan = plan_search(&instance.request, &error);
+    struct plan *plan = own_order_search(&instance.request, &error);
     assert_good(plan, error);
     assert_true(heard.times > 0 && heard.times < 50);
     assert_true(heard.best_ns >= plan->certificate.value_ns && heard.bound_ns <= plan->certificate.lower_bound_ns);
@@ -193,7 +191,7 @@ static void the_same_request_gives_the_same_bytes(void **state)
         struct text texts[2] = { { 0 }, { 0 } };
         for (int i = 0; i < 2; i++) {
             struct error error = { 0 };
-            struct plan *plan = plan_search(&instance.request, &error);
+            struct plan *plan = own_order_search(&instance.request, &error);
             if (plan)
                 plan_write(plan, &texts[i]);
             else
@@ -220,7 +218,7 @@ static void a_shortage_is_the_least_there_is(void **state)
             instance.cluster->devices[r].memory_bytes = 1 + instance.cluster->devices[r].memory_bytes / 2;
         struct search_shortage shortage = { 0 };
         instance.request.found.shortage = &shortage;
-        struct plan *plan = plan_search(&instance.request, &error);
+        struct plan *plan = own_order_search(&instance.request, &error);
         instance.request.found.shortage = NULL;
         if ((plan != NULL) != (shortage.lacks_bytes == 0))
             fail_msg("trial %d: lacks %d, and there is %s plan", (int)trial, (int)shortage.lacks_bytes, plan ? "a" : "no");
@@ -229,7 +227,7 @@ static void a_shortage_is_the_least_there_is(void **state)
             for (uint32_t r = 0; r < 2; r++)
                 instance.cluster->devices[r].memory_bytes += more == 0 ? shortage.lacks_bytes - 1 : 1;
             error = (struct error){ 0 };
-            plan = plan_search(&instance.request, &error);
+            plan = own_order_search(&instance.request, &error);
             if ((plan != NULL) != (more == 1))
                 fail_msg("trial %d: lacks %d, but with %s there is %s plan", (int)trial, (int)shortage.lacks_bytes,
                          more ? "that" : "less", plan ? "a" : "no");
@@ -291,7 +289,7 @@ static void is_refused(void **state)
         single = small_chain(&(struct small_layer){ .forward = 1, .backward = 1 }, 1);
         instance.request.profile = single;
     }
-    assert_null(plan_search(&instance.request, &error));
+    assert_null(own_order_search(&instance.request, &error));
     if (row->what == UNKNOWN_SCHEDULE)  // the sentence goes on to name them all
         error.text[strlen(row->sentence)] = 0;
     assert_error(error, row->sentence);
@@ -314,7 +312,7 @@ static void what_does_not_fit_is_said_with_numbers(void **state)
     instance.request.holding.optimizer = OPTIMIZER_SGD;
     instance.cluster->devices[0].memory_bytes = instance.cluster->devices[1].memory_bytes = 256 * 102;
     struct error error = { 0 };
-    assert_null(plan_search(&instance.request, &error));
+    assert_null(own_order_search(&instance.request, &error));
     assert_int_equal(error.kind, ERROR_ANSWER);
     assert_error(error,
                  "no plan fits: even in the one that lacks least, stage 1 (l1 to l1) needs at least 28.0 KiB with"

@@ -241,6 +241,7 @@ static void plans_of_another_order_keep_it(void **state)
         assert_good(reordered, error);
         struct search_request request = world.request;
         request.profile = reordered;
+        request.wanted.own_order = true;
         struct plan *plan = plan_search(&request, &error), *again;
         assert_good(plan, error);
         request.profile = graph;

@@ -56,7 +56,7 @@ static void check_change(const struct what_if *change, const struct instance *in
     changed.request.cluster = changed.cluster;
     if (change_again(change, &changed)) {
         uint64_t plans = 0;
-        struct plan *plan = plan_search_orders(&changed.request, &(struct error){ 0 });
+        struct plan *plan = plan_search(&changed.request, &(struct error){ 0 });
         const bool is_planned = change->row.found.outcome == SWEEP_PLANNED;
         if ((plan != NULL) != is_planned || (plan && plan->iteration_ns != change->row.found.iteration_ns))
             fail_msg("trial %d: \"%s\" is said to give %d, but planned here it gives %d", trial, change->change,
@@ -86,7 +86,7 @@ static void gains_are_those_of_planning_anew(void **state)
     for (uint64_t trial = 0; trial < test_trials(150, 3000); trial++) {
         const uint32_t ranks = 1 + (uint32_t)random_below(&seed, 3);
         struct instance instance = instance_create(&seed, ranks + (uint32_t)random_below(&seed, 5), ranks, true);
-        struct plan *plan = plan_search_orders(&instance.request, &(struct error){ 0 });
+        struct plan *plan = plan_search(&instance.request, &(struct error){ 0 });
         struct explanation *explanation = plan ? explain(plan, instance.profile) : NULL;
         for (size_t i = 0; explanation && i < explanation->change_count; i++) {
             const struct what_if *change = &explanation->changes[i];

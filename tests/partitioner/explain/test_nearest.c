@@ -206,7 +206,7 @@ static void the_least_memory_of_any_order_is_exact_where_all_is_tried(void **sta
             for (int r = 0; r < 2; r++)
                 instance.cluster->devices[r].memory_bytes = 512 + row->more_bytes - (less ? 1 : 0);
             error = (struct error){ 0 };
-            struct plan *plan = plan_search_orders(&request, &error);
+            struct plan *plan = plan_search(&request, &error);
             if ((less && row->is_least && plan) || (!less && !plan))
                 fail_msg("trial %d: %s with %s%s: %s", (int)trial, request.schedule, row->change,
                          less ? " less one byte" : "", plan ? "there is a plan" : error.text);

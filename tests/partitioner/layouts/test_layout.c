@@ -2,9 +2,9 @@
 
 #include "common/number.h"
 #include "partitioner/evaluate/evaluate.h"
-#include "partitioner/plan_search.h"
 #include "schedules/generators/generate.h"
 #include "tests/partitioner/arranged_twin.h"
+#include "tests/partitioner/own_order.h"
 
 enum { MOST_DEVICES = TWIN_DEVICES };
 
@@ -257,7 +257,7 @@ static void chosen_layouts_are_the_best_there_are(void **state)
         }
         const uint64_t best = solve(&request, &plans, &layouts);
         const uint64_t floor = bound_of_all(&request);
-        struct plan *plan = plan_search(&request, &error);
+        struct plan *plan = own_order_search(&request, &error);
         if (floor > best)
             fail_msg("trial %d (%s, %u devices, %u micro-batches, %u layers): the bound is %d, but the best %d",
                      (int)trial, request.schedule, request.ranks, request.micro_batches, layers, (int)floor, (int)best);
@@ -304,7 +304,7 @@ static void longer_chains_are_arranged_as_well(void **state)
                                                           .fewer = random_below(&seed, 2) } };
         const uint64_t best = solve(&request, &plans, &layouts);
         const uint64_t floor = bound_of_all(&request);
-        struct plan *plan = plan_search(&request, &error);
+        struct plan *plan = own_order_search(&request, &error);
         assert_good(plan, error);
         if (floor > best || plan->certificate.value_ns < best || plan->certificate.lower_bound_ns > best
             || (plan->certificate.proved && plan->certificate.value_ns != best))
@@ -339,7 +339,7 @@ static void plans_of_all_schedules_keep_to_the_bound_of_all(void **state)
                                                     .micro_batches = 1 + (uint32_t)random_below(&seed, 6),
                                                     .limits.budget = 1 };
             const uint64_t floor = bound_of_all(&request);
-            struct plan *plan = plan_search(&request, &error);
+            struct plan *plan = own_order_search(&request, &error);
             found += plan != NULL;
             if (plan && plan->iteration_ns < floor)
                 fail_msg("trial %d: a plan by %s takes %d, and %d was said of all", (int)trial, generator->name,
@@ -367,7 +367,7 @@ static void why_there_is_no_bound_is_said(void **state)
     const struct search_request request = { .profile = profile, .cluster = cluster, .schedule = "pipedream",
                                             .ranks = 4, .chunks = 1, .micro_batches = 3, .layout.replicas = replicas,
                                             .layout.stages = 2, .limits.budget = 1 };
-    struct plan *plan = plan_search(&request, &error);
+    struct plan *plan = own_order_search(&request, &error);
     assert_good(plan, error);
     assert_int_equal(plan->certificate.lower_bound_ns, 0);
     assert_string_equal(plan->certificate.stopped, "with so few micro-batches for so many copies nothing is certain");
@@ -389,7 +389,7 @@ static void shares_of_outputs_go_to_the_same_variant(void **state)
     const struct search_request request = { .profile = profile, .cluster = cluster, .schedule = "1f1b", .ranks = 2,
                                             .chunks = 1, .micro_batches = 3, .layout.variants = names,
                                             .layout.stages = 2 };
-    struct plan *plan = plan_search(&request, &error);
+    struct plan *plan = own_order_search(&request, &error);
     assert_good(plan, error);
     const uint32_t cut = plan->stages[0].end;
     assert_int_equal(plan->stages[0].costs.output_bytes,
@@ -402,14 +402,14 @@ static void shares_of_outputs_go_to_the_same_variant(void **state)
     plan->stages[1].variant[0] = 's';
     assert_good(plan_evaluate(plan, profile, &error), error);
     names[1] = NULL;
-    assert_null(plan_search(&request, &error));
+    assert_null(own_order_search(&request, &error));
     assert_error(error, "stage 0 takes the variant \"split\" and stage 1 \"-\", and of one of them each device has a share"
                  " of what is handed on: give all stages the same");
     error = (struct error){ 0 };
     names[1] = names[0];
     profile->layers[2].variants[0].shares_output = false;
     assert_good(profile_rehash(profile, &error), error);
-    assert_null(plan_search(&request, &error));
+    assert_null(own_order_search(&request, &error));
     assert_error(error, "layer 2 has no variant \"split\" of which each device has a share of the output, as others have:"
                  " all layers need one");
     plan_free(plan);

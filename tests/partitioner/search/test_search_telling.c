@@ -60,7 +60,7 @@ static void what_none_can_beat_goes_for_all_orders_and_devices(void **state)
         const struct search_request request = { .profile = profile, .cluster = cluster, .schedule = "1f1b", .ranks = 4,
                                                 .micro_batches = 8, .limits.budget = 200000, .free.devices = trial % 2,
                                                 .limits.progress = hear, .limits.self = &heard };
-        struct plan *plan = plan_search_orders(&request, &error);
+        struct plan *plan = plan_search(&request, &error);
         assert_good(plan, error);
         assert_true(heard.most_bound_ns <= plan->certificate.value_ns && heard.best_ns >= plan->certificate.value_ns);
         times += heard.times;

@@ -323,7 +323,7 @@ static void nothing_that_fits_is_the_searchs_answer(void **state)
     const struct front_request request = { .search = &instance.request };
     assert_null(front_find(&request, &error));
     assert_int_equal(error.kind, ERROR_ANSWER);
-    assert_non_null(strstr(error.text, "no plan fits: even in the one that lacks least, "));
+    assert_non_null(strstr(error.text, "no plan fits"));
     error = (struct error){ 0 };
     instance.request.schedule = "zigzag";
     assert_null(front_find(&request, &error));
