@@ -17,7 +17,7 @@ struct given {
 
 static const struct argp_option options[] = {
     { "profile", KEY_PROFILE, "FILE", 0, "The profile that the plan was made of", 0 },
-    { "budget", KEY_BUDGET, "N", 0, "Units of work each of about twenty plans may take (500000, half a second)", 0 },
+    { "budget", KEY_BUDGET, "N", 0, "Units of work each of some forty plans may take (500000, half a second)", 0 },
     OPTION_RESULT,
     { 0 },
 };

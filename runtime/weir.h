@@ -354,7 +354,7 @@ struct weir_simulation;
 struct weir_simulation *weir_plan_simulate(const struct weir_plan *plan, struct weir_error *error);
 
 struct weir_explaining {
-    uint64_t budget;  // units of work for each of some twenty plans; usual: half a second's
+    uint64_t budget;  // units of work for each of some forty plans; usual: half a second's
     const struct weir_watch *watch;
 };
 

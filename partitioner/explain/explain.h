@@ -19,7 +19,7 @@
 #include "partitioner/plan/balance.h"
 #include "partitioner/plan/plan_path.h"
 
-// Units of work for each of about twenty plans.
+// Units of work for each of some forty plans.
 #define EXPLAIN_DEFAULT_BUDGET 500000
 
 struct explain_request {

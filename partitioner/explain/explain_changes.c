@@ -8,6 +8,7 @@
 #include "common/number.h"
 #include "partitioner/evaluate/reprice.h"
 #include "partitioner/explain/explain.h"
+#include "partitioner/search/search_request.h"
 #include "schedules/generators/generate.h"
 
 enum { MOST_TIGHT = 4, MOST_STEPS = 3 };
@@ -317,20 +318,30 @@ static bool change_ranks(struct changing *changing)
     return try_ranks(changing, ranks + 1) && (ranks == 1 || try_ranks(changing, ranks - 1));
 }
 
-// The next schedules of the same kind: what else there is, `weir sweep` tells.
+// Of a schedule with so many stages per rank; 0: its usual number.
+static bool try_schedule(struct changing *changing, const struct generator *generator, uint32_t chunks)
+{
+    struct search_request search = changing->unchanged;
+    struct what_if change = what_if_schedule(&search, generator->name, chunks);
+    const uint32_t stages = chunks ? chunks : generator->usual_chunks;
+    if (strcmp(generator->name, changing->unchanged.schedule) == 0 && stages == changing->unchanged.chunks)
+        return true;
+    return try_and_add(changing, &search, &change);
+}
+
+// Those that a sweep tries of the same class.
 static bool change_schedule(struct changing *changing)
 {
-    static const char *const flushing[] = { "1f1b", "zb-h1", "interleaved", "zb-v", NULL };
-    static const char *const stashing[] = { "pipedream", "pipedream-2bw", NULL };
     struct generator own;
     if (!plan_generator(changing->best, &own, changing->error))
         return false;
     if (own.is_inference)
         return true;
-    for (const char *const *names = own.weights == WEIGHTS_FLUSH ? flushing : stashing; *names; names++) {
-        struct search_request search = changing->unchanged;
-        struct what_if change = what_if_schedule(&search, *names);
-        if (strcmp(*names, changing->unchanged.schedule) != 0 && !try_and_add(changing, &search, &change))
+    for (const struct generator *other = generators; other->name; other++) {
+        const bool is_alike = (other->weights == WEIGHTS_FLUSH) == (own.weights == WEIGHTS_FLUSH);
+        const uint32_t more = sweep_more_chunks(other);
+        if (is_alike && search_offers(other, changing->request->profile)
+            && (!try_schedule(changing, other, 0) || (more && !try_schedule(changing, other, more))))
             return false;
     }
     return true;

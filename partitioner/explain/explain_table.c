@@ -239,10 +239,18 @@ static void print_neighbours(const struct explanation *explanation, struct text 
 
 // --- what would help ----------------------------------------------------------------------------
 
-// Gains that round to nothing are said in one line.
-static bool is_nothing(const struct what_if *change)
+// What has a line with others: gains that certainly round to nothing, and schedules, of which there are many, that gain none.
+enum line { LINE_OWN, LINE_NOTHING, LINE_SLOWER, LINE_NO_ROOM, LINE_NOT_FOUND, LINES };
+
+static enum line line_of(const struct what_if *change)
 {
-    return change->row.found.outcome == SWEEP_PLANNED && change->gain < 0.00005 && change->gain > -0.00005;
+    const enum sweep_outcome outcome = change->row.found.outcome;
+    const bool is_schedule = change->kind == WHAT_IF_SCHEDULE;
+    if (outcome == SWEEP_PLANNED && change->gain < 0.00005 && change->gain > -0.00005 && what_if_is_certain(change))
+        return LINE_NOTHING;
+    if (!is_schedule || (outcome == SWEEP_PLANNED && change->gain > 0))
+        return LINE_OWN;
+    return outcome == SWEEP_PLANNED ? LINE_SLOWER : outcome == SWEEP_DOES_NOT_FIT ? LINE_NO_ROOM : LINE_NOT_FOUND;
 }
 
 static void print_change(const struct what_if *change, struct text *text)
@@ -271,24 +279,38 @@ static void print_change(const struct what_if *change, struct text *text)
     text_add(text, "\n");
 }
 
+// "  Nothing is gained by: ..; ..", of all that have this line.
+static void print_line(const struct explanation *explanation, enum line line, const char *words, struct text *text)
+{
+    size_t printed = 0;
+    for (size_t i = 0; i < explanation->change_count; i++) {
+        const struct what_if *change = &explanation->changes[i];
+        if (line_of(change) != line)
+            continue;
+        text_add(text, "%s%s", printed++ ? "; " : words, change->change);
+        if (line == LINE_SLOWER)
+            text_add(text, " (%.*f %%)", change->gain > -0.0995 ? 2 : 1, 100 * change->gain);
+    }
+    text_add(text, printed ? "\n" : "");
+}
+
 static void print_changes(const struct explanation *explanation, struct text *text)
 {
     bool uncertain = false;
-    size_t nothing = 0;
     text_add(text, "\nWhat a change would gain, each planned anew:\n"
                    "      gain   per m.-b.        peak  change\n");
     for (size_t i = 0; i < explanation->change_count; i++) {
         const struct what_if *change = &explanation->changes[i];
-        if (is_nothing(change))
+        if (line_of(change) != LINE_OWN)
             continue;
         print_change(change, text);
         uncertain |= change->row.found.outcome == SWEEP_PLANNED && !what_if_is_certain(change);
     }
-    for (size_t i = 0; i < explanation->change_count; i++)
-        if (is_nothing(&explanation->changes[i]))
-            text_add(text, "%s%s", nothing++ ? "; " : "  Nothing is gained by: ", explanation->changes[i].change);
-    text_add(text, "%sA gain is of the time per micro-batch; the peak is of the rank that takes most.\n",
-             nothing ? "\n" : "");
+    print_line(explanation, LINE_NOTHING, "  Nothing is gained by: ", text);
+    print_line(explanation, LINE_SLOWER, "  No quicker plan was found by: ", text);
+    print_line(explanation, LINE_NO_ROOM, "  Nothing fits by: ", text);
+    print_line(explanation, LINE_NOT_FOUND, "  No plan was found by: ", text);
+    text_add(text, "A gain is of the time per micro-batch; the peak is of the rank that takes most.\n");
     if (uncertain)
         text_add(text, "Uncertain: smaller than the gaps of the two plans; a larger budget may tell.\n");
 }

@@ -303,7 +303,7 @@ static bool is_instead(const struct search_request *request, const struct genera
 static bool probe_schedule(struct finding *finding, enum wanted wanted, const char *schedule, struct probe *result)
 {
     struct search_request search = *finding->request->search;
-    *result = (struct probe){ .change = what_if_schedule(&search, schedule) };
+    *result = (struct probe){ .change = what_if_schedule(&search, schedule, 0) };
     return probe(finding, wanted, &search, result);
 }
 

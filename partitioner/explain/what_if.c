@@ -99,13 +99,18 @@ static void arrange_anew(struct search_request *search)
     search->layout.variants = NULL;
 }
 
-struct what_if what_if_schedule(struct search_request *search, const char *schedule)
+struct what_if what_if_schedule(struct search_request *search, const char *schedule, uint32_t chunks)
 {
     search->schedule = schedule;
     search->given = NULL;
-    search->chunks = 0;
+    search->chunks = chunks;
     arrange_anew(search);
-    return change_to(WHAT_IF_SCHEDULE, "schedule ", "schedule", schedule);
+    struct what_if change = change_to(WHAT_IF_SCHEDULE, "schedule ", "schedule", schedule);
+    if (!chunks)
+        return change;
+    snprintf(change.change, sizeof change.change, "schedule %.40s, %u stages per rank", schedule, chunks);
+    snprintf(change.option, sizeof change.option, "--schedule %.40s --chunks %u", schedule, chunks);
+    return change;
 }
 
 struct what_if what_if_shard(struct search_request *search, enum shard shard)

@@ -61,7 +61,7 @@ bool what_if_is_certain(const struct what_if *change);
 // Each changes the request and says what that is called; nothing is planned yet.
 
 struct what_if what_if_micro_batches(struct search_request *search, uint32_t micro_batches);
-struct what_if what_if_schedule(struct search_request *search, const char *schedule);  // with its usual chunks
+struct what_if what_if_schedule(struct search_request *search, const char *schedule, uint32_t chunks);  // 0: its usual ones
 struct what_if what_if_shard(struct search_request *search, enum shard shard);
 struct what_if what_if_host(struct search_request *search, bool optimizer, bool activations);
 struct what_if what_if_optimizer(struct search_request *search, enum optimizer_kind kind);

@@ -79,13 +79,18 @@ static struct sweep_list or_usual(struct sweep_list wanted, const uint32_t *usua
     return wanted.count ? wanted : (struct sweep_list){ usual, count };
 }
 
+uint32_t sweep_more_chunks(const struct generator *generator)
+{
+    return generator->usual_chunks > 1 || generator == &searched ? 2 * generator->usual_chunks : 0;
+}
+
 // Where nobody says how many stages per rank, twice the usual number only where the schedule takes that.
 static bool add_on_ranks(struct listing *listing, const struct generator *generator, uint32_t ranks)
 {
     const struct sweep_request *request = listing->request;
-    const uint32_t v = generator->usual_chunks, usual_chunks[] = { v, 2 * v };
+    const uint32_t usual_chunks[] = { generator->usual_chunks, sweep_more_chunks(generator) };
     const uint32_t usual_micro_batches[] = { ranks, 2 * ranks, 4 * ranks, 8 * ranks };
-    const struct sweep_list chunks = or_usual(request->chunks, usual_chunks, v > 1 || generator == &searched ? 2 : 1);
+    const struct sweep_list chunks = or_usual(request->chunks, usual_chunks, usual_chunks[1] ? 2 : 1);
     const struct sweep_list micro_batches = or_usual(request->micro_batches, usual_micro_batches, 4);
     for (size_t c = 0; c < chunks.count; c++) {
         const bool must_ask = c > 0 && !request->chunks.count && generator != &searched;

@@ -109,6 +109,10 @@ struct sweep {
 struct sweep *sweep_run(const struct sweep_request *request, struct error *error);
 void sweep_free(struct sweep *sweep);
 
+// How many stages per rank are tried of a schedule beside its usual number, where nobody says how many and the schedule
+// takes so many; 0: none.
+uint32_t sweep_more_chunks(const struct generator *generator);
+
 // What plan_search() is asked for a row (sweep_row.c), in the profile's own order of layers.
 struct search_request sweep_search_of(const struct sweep_request *request, const struct sweep_row *row);
 

@@ -165,7 +165,7 @@ class Plan(_Shown, _Document):
                 progress: Optional[Progress] = None) -> 'Explanation':
         """Why the plan is not faster, and what a change would gain.
 
-        `budget`: units of work for each of some twenty plans, usually half a second's. Ctrl-C ends it with what is
+        `budget`: units of work for each of some forty plans, usually half a second's. Ctrl-C ends it with what is
         known.
         """
         watch = library.Watch()

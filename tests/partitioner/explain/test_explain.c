@@ -40,7 +40,7 @@ static bool change_again(const struct what_if *change, struct instance *instance
         request->micro_batches *= 2;
     if (change->kind == WHAT_IF_SCHEDULE) {
         request->schedule = change->row.schedule;
-        request->chunks = 0;
+        request->chunks = change->row.chunks;
     }
     if (change->kind == WHAT_IF_RANKS)
         request->ranks = change->row.ranks;
@@ -166,11 +166,20 @@ static void memory_that_binds_is_priced(void **state)
            "\n"
            "What a change would gain, each planned anew:\n"
            "      gain   per m.-b.        peak  change\n"
+           "    29.8 %     61.9 us    64.0 KiB  schedule chimera\n"
+           "    29.4 %     62.2 us    64.0 KiB  schedule dualpipe\n"
            "    28.0 %     63.4 us    53.5 KiB  schedule zb-v\n"
+           "    27.3 %     64.1 us    43.5 KiB  schedule v-half\n"
+           "    26.9 %     64.4 us    63.5 KiB  schedule interleaved-zb\n"
+           "    25.9 %     65.3 us    62.3 KiB  schedule zb-h2\n"
            "    24.8 %     66.3 us    42.0 KiB  schedule zb-h1\n"
+           "    24.7 %     66.3 us    53.8 KiB  schedule dualpipev\n"
            "    21.3 %     69.4 us    63.5 KiB  schedule interleaved\n"
+           "    19.8 %     70.6 us    32.8 KiB  schedule v-min\n"
+           "    18.4 %     71.9 us    53.5 KiB  schedule hanayo\n"
            "    14.2 %     75.6 us    82.3 KiB  no limit of memory\n"
            "    13.5 %     76.3 us    42.0 KiB  schedule 1f1b\n"
+           "    11.3 %     78.1 us    55.0 KiB  schedule looped-bfs\n"
            "    2.84 %     85.6 us    82.0 KiB  13.6 KiB more on device0\n"
            "    2.84 %     85.6 us    82.3 KiB  13.9 KiB more on device1\n"
            "    2.12 %     86.3 us    52.3 KiB  3 ranks, on devices like the last\n"
@@ -209,7 +218,10 @@ static void a_layer_that_binds_is_named(void **state)
            "\n"
            "What a change would gain, each planned anew:\n"
            "      gain   per m.-b.        peak  change\n"
+           "    41.6 %      167 us    8.25 KiB  schedule chimera\n"
+           "    41.5 %      167 us    8.25 KiB  schedule dualpipe\n"
            "    3.61 %      275 us    6.00 KiB  schedule zb-h1\n"
+           "    3.61 %      275 us    8.25 KiB  schedule zb-h2\n"
            "    2.74 %      278 us    18.0 KiB  8 micro-batches an iteration\n"
            "    0.22 %      285 us    10.0 KiB  links that cost nothing\n"
            "    0.09 %      285 us    10.0 KiB  half the latency of level 0 (500 ns, from 1.00 us)\n"
