@@ -7,17 +7,24 @@
 #include "cli/command.h"
 #include "cli/sending.h"
 #include "cli/subject.h"
+#include "common/clock.h"
+#include "common/json.h"
 #include "common/number.h"
+#include "common/progress.h"
 #include "common/shown.h"
 #include "partitioner/evaluate/evaluate.h"
+#include "partitioner/explain/plan_prove.h"
+#include "partitioner/search/search_telling.h"
 #include "schedules/check.h"
 
-enum { KEY_PROFILE = KEY_OWN, KEY_CHANNELS };
+enum { KEY_PROFILE = KEY_OWN, KEY_CHANNELS, KEY_PROVE, KEY_BUDGET };
 
 struct given {
     struct subject_options subject;
     struct sending_options sending;
     const char *profile;  // FILE is a plan of it
+    bool prove;           // its certificate, too
+    uint64_t budget;
     bool shared;          // a communicator for all channels of a pair of ranks
 };
 
@@ -28,9 +35,10 @@ static const struct argp_option options[] = {
     NAMED_OPTIONS,
     OPTION_NAMED_MICRO_BATCHES,
     { "channels", KEY_CHANNELS, "HOW", 0,
-      "apart (a communicator or tag for each channel; the default) or shared (one for all between two ranks, "
-      "without tags, as in NCCL)", 0 },
-    { "profile", KEY_PROFILE, "PROFILE", 0, "FILE is a plan: hold all of it against this one", 0 },
+      "apart (a tag for each channel; the default) or shared (one for two ranks, as in NCCL)", 0 },
+    { "profile", KEY_PROFILE, "PROFILE", 0, "Of a plan: hold its times and bytes against this", 0 },
+    { "prove", KEY_PROVE, 0, 0, "With --profile: the certificate, too, by a search", 0 },
+    { "budget", KEY_BUDGET, "N", 0, "With --prove: units of work it may take", 0 },
     OPTION_RESULT,
     { 0 },
 };
@@ -50,6 +58,10 @@ static void check_options(const struct given *given, struct argp_state *state)
     if (given->profile && (subject_says_size(&given->subject) || given->subject.shared.micro_batches))
         argp_error(state, "--ranks, --chunks, --splits and --micro-batches are for a schedule's name, --profile for"
                           " plans");
+    if ((given->prove || given->budget) && !given->profile)
+        argp_error(state, "--prove and --budget are for plans: give --profile, the profile that FILE is a plan of");
+    if (given->budget && !given->prove)
+        argp_error(state, "--budget is that of the search: give --prove");
     if (given->profile && given->subject.shared.memory_bytes)
         argp_error(state, "--memory is for schedules: with --profile, a plan's own devices say what there is");
     if (json && all)
@@ -65,6 +77,12 @@ static error_t take(int key, char *argument, struct argp_state *state)
         break;
     case KEY_PROFILE:
         given->profile = argument;
+        break;
+    case KEY_PROVE:
+        given->prove = true;
+        break;
+    case KEY_BUDGET:
+        given->budget = option_count(argument, "--budget", 1, JSON_MAX, state);
         break;
     case ARGP_KEY_END:
         check_options(given, state);
@@ -82,16 +100,15 @@ static const struct argp argp = {
     .parser = take,
     .args_doc = "FILE",
     .doc = "Proves that a schedule can run, or names rank, position and reason. FILE may be \"-\", standard input, or a "
-           "schedule's name. Of a plan it proves the schedule; with --profile, all that the plan states is computed anew,"
-           " by other means than the search's.\v"
+           "schedule's name. With --profile, a plan's times and bytes are computed anew, by other means than the "
+           "search's; with --prove its certificate is held against a search anew.\v"
            "Positions count from 0, in a rank's list with its messages. Exit code 1: it cannot run, or does not hold.\n\n"
            "Examples:\n"
            "  weir check 1f1b --ranks 4 --micro-batches 8\n"
            "  weir check schedule.json --cost 18522us,18086us,9337us,601us \\\n"
            "      --keep 1.2GiB,400MiB --memory 80GiB\n"
-           "  weir check schedule.json --lower all\n"
            "  weir check schedule.json --lower late --sends eager:1 --channels shared\n"
-           "  weir check plan.json --profile profile.json\n",
+           "  weir check plan.json --profile profile.json --prove\n",
 };
 
 static void add_sends(const struct given *given, uint32_t capacity, struct text *text)
@@ -189,26 +206,53 @@ static void write_findings(const struct given *given, const struct schedule *sch
     text_add(text, ".\n");
 }
 
+static void show_search(void *self, const struct search_progress *now)
+{
+    char words[SEARCH_PROGRESS_SIZE];
+    progress_show(self, "%s", search_progress_format(now, words));
+}
+
+// With a line of progress once it takes longer than a second.
+static bool prove(const struct given *given, const struct plan *plan, const struct profile *profile,
+                  struct plan_proof *proof, struct error *error)
+{
+    struct progress progress = { .not_before_ns = clock_now_ns() + 1000000000 };
+    const struct search_limits limits = { .budget = given->budget, .interrupted = command_interrupted(),
+                                          .progress = show_search, .self = &progress };
+    const bool good = plan_prove(plan, profile, &limits, proof, error);
+    progress_end(&progress);
+    return good;
+}
+
+static int say_plan(const struct given *given, const struct plan_proof *proof)
+{
+    struct text text = { 0 };
+    static const char *const words[] = { [CLAIM_HOLDS] = "", [CLAIM_OPEN] = "but its certificate is not proved: ",
+                                         [CLAIM_FAILS] = "but its certificate is false: " };
+    shown_add(&text, "%s: times and bytes are as %s gives them, and every stage fits; ", given->subject.file,
+              given->profile);
+    if (given->prove)
+        text_add(&text, "%s%s.\n", words[proof->verdict], proof->why);
+    else
+        text_add(&text, "the certificate was not checked (--prove does).\n");
+    return command_print(&text, given->subject.shared.output, proof->verdict == CLAIM_HOLDS ? 0 : ERROR_ANSWER);
+}
+
 static int check_plan(const struct given *given)
 {
     struct error error = { 0 };
+    struct plan_proof proof = { .verdict = CLAIM_HOLDS };
     struct profile *profile = profile_load(given->profile, &error);
     struct plan *plan = profile ? plan_load(given->subject.file, &error) : NULL;
     bool holds = false;
     if (plan) {
-        holds = plan_evaluate(plan, profile, &error);
+        holds = plan_evaluate(plan, profile, &error) && (!given->prove || prove(given, plan, profile, &proof, &error));
         if (!holds)
             error_at(&error, "%s", given->subject.file);
     }
     plan_free(plan);
     profile_free(profile);
-    if (!holds)
-        return command_fail(&error);
-    struct text text = { 0 };
-    shown_add(&text, "%s holds: every number is what %s gives, and every stage fits.", given->subject.file,
-              given->profile);
-    text_add(&text, "\n");
-    return command_print(&text, given->subject.shared.output, 0);
+    return holds ? say_plan(given, &proof) : command_fail(&error);
 }
 
 static bool check_as(const struct given *given, const struct priced *subject, enum receives receives,

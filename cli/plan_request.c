@@ -210,8 +210,10 @@ int plan_request_fail(const struct plan_options *given, const char *document, st
 }
 
 // Pins are for stages that are given: with them it has the plan's own replicas, devices and variants, or those it says.
+// Where none are given they are those of the plan.
 void plan_request_free_like(const struct plan *plan, const struct question *of, struct search_request *request)
 {
+    request->pinned = request->pinned.count > 0 ? request->pinned : of->request.pinned;
     const bool chooses = request->pinned.count == 0;
     request->free.replicas |= chooses && of->request.layout.replicas && !request->layout.replicas;
     request->free.devices |= chooses && of->request.layout.devices && !request->layout.devices;

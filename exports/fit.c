@@ -120,14 +120,10 @@ static bool stage_is_planned(struct export *export, uint32_t s)
 
 // --- what it takes ----------------------------------------------------------------------
 
-// The plan with the export's stages, and every number as that gives it. A copy by way of the document.
+// The plan with the export's stages, and every number as that gives it.
 static struct plan *priced(const struct export *export, struct error *error)
 {
-    struct text document = { 0 };
-    plan_write(export->plan, &document);
-    struct plan *plan =
-        text_ok(&document, "a plan", error) ? plan_read(document.data, document.length, "the plan", error) : NULL;
-    text_clear(&document);
+    struct plan *plan = plan_copy(export->plan, error);
     bool good = plan != NULL;
     for (uint32_t s = 0; good && s < export->stages; s++) {
         const struct plan_stage *from = &export->plan->stages[s];

@@ -20,7 +20,7 @@ static struct plan *hold(struct plan *plan, const struct search_request *request
                          struct error *error)
 {
     // Links that are not the cluster's are no part of a plan, and evaluate.h knows plans only.
-    if ((request->network || plan_evaluate(plan, request->profile, error)) && plan_holds_pins(plan, request, error))
+    if ((request->network || plan_evaluate(plan, request->profile, error)) && plan_take_pins(plan, request, error))
         return plan;
     error->kind = ERROR_MACHINE;
     error_at(error, "the plan found does not hold, which is a fault of the %s", search);

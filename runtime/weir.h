@@ -342,9 +342,19 @@ struct weir_stage weir_plan_stage(const struct weir_plan *plan, size_t stage);
 // The plan as a table for people.
 char *weir_plan_text(const struct weir_plan *plan, struct weir_error *error);
 
-// Whether every number of the plan is what this profile gives, by other means than the search's. Code 1 where
-// it is not: which, and what it should be.
+// Whether the plan's times and bytes are what this profile gives, by other means than the search's. Code 1 where
+// one is not: which, and what it should be. The certificate is not checked.
 bool weir_plan_check(const struct weir_plan *plan, const struct weir_profile *profile, struct weir_error *error);
+
+// Whether it is proved that no other cut or recomputation that fits is faster: by a search of this process, not as a file
+// says that was loaded or read.
+bool weir_plan_is_proved(const struct weir_plan *plan);
+
+// weir_plan_check(), and whether the certificate holds, by a search anew of at most so many units of work (0: as
+// weir_partition()). Code 1 where it is false, or where the search can tell neither way: the sentence says which. Afterwards
+// the certificate counts as this process's own.
+bool weir_plan_prove(struct weir_plan *plan, const struct weir_profile *profile, uint64_t budget,
+                     const struct weir_watch *watch, struct weir_error *error);
 
 // What its ranks compute, in which order, with what its stages cost (further down).
 struct weir_schedule *weir_plan_schedule(const struct weir_plan *plan, struct weir_error *error);

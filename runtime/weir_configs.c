@@ -99,7 +99,7 @@ static bool hand_plan(const struct config_sweep *sweep, struct weir_plan **best,
     struct error reason = { 0 };
     if (!best || !sweep->best)
         return true;
-    struct plan *copy = copy_plan(sweep->best->plan, &reason);
+    struct plan *copy = plan_copy(sweep->best->plan, &reason);
     *best = wrap_plan(copy, &reason, error);
     return *best;
 }

@@ -89,15 +89,6 @@ struct profile *copy_profile(const struct profile *profile, struct error *error)
     return copy;
 }
 
-struct plan *copy_plan(const struct plan *plan, struct error *error)
-{
-    struct text text = { 0 };
-    plan_write(plan, &text);
-    struct plan *copy = text_ok(&text, "a plan", error) ? plan_read(text.data, text.length, "the plan", error) : NULL;
-    text_clear(&text);
-    return copy;
-}
-
 // --- texts -------------------------------------------------------------------------
 
 char *hand_text(struct text *text, struct weir_error *error)

@@ -36,7 +36,6 @@ struct weir_schedule *wrap_schedule(struct schedule *schedule, const struct erro
 
 // Once more, by its document.
 struct profile *copy_profile(const struct profile *profile, struct error *error);
-struct plan *copy_plan(const struct plan *plan, struct error *error);
 
 // A text for the caller, or to a file. Both take it, whole or not.
 char *hand_text(struct text *text, struct weir_error *error);

@@ -8,6 +8,7 @@
 #include "partitioner/evaluate/question.h"
 #include "partitioner/explain/explain.h"
 #include "partitioner/integer/second_opinion.h"
+#include "partitioner/explain/plan_prove.h"
 #include "partitioner/plan_search.h"
 #include "partitioner/search/search_given.h"
 #include "partitioner/search/search_telling.h"
@@ -239,6 +240,34 @@ bool weir_plan_check(const struct weir_plan *plan, const struct weir_profile *pr
     return plan_evaluate(plan->plan, profile->profile, &reason) || tell(error, &reason);
 }
 
+bool weir_plan_is_proved(const struct weir_plan *plan)
+{
+    const struct certificate *certificate = &plan->plan->certificate;
+    return certificate->proved && !certificate->is_claimed;
+}
+
+bool weir_plan_prove(struct weir_plan *plan, const struct weir_profile *profile, uint64_t budget,
+                     const struct weir_watch *watch, struct weir_error *error)
+{
+    if (!is_there(plan, "plan", error) || !is_there(profile, "profile", error))
+        return false;
+    struct error reason = { 0 };
+    struct watching watching = { .watch = watch };
+    struct plan_proof proof;
+    const struct search_limits limits = { .budget = budget, .interrupted = watching_stop(&watching),
+                                          .progress = tell_search, .self = &watching };
+    if (!plan_evaluate(plan->plan, profile->profile, &reason)
+        || !plan_prove(plan->plan, profile->profile, &limits, &proof, &reason))
+        return tell(error, &reason);
+    if (proof.verdict != CLAIM_HOLDS) {
+        error_set_kind(&reason, ERROR_ANSWER, "%s%s",
+                       proof.verdict == CLAIM_FAILS ? "the certificate is false: " : "", proof.why);
+        return tell(error, &reason);
+    }
+    plan->plan->certificate.is_claimed = false;
+    return true;
+}
+
 struct weir_schedule *weir_plan_schedule(const struct weir_plan *plan, struct weir_error *error)
 {
     if (!is_there(plan, "plan", error))
@@ -342,7 +371,7 @@ static bool hand_best(const struct sweep *sweep, struct weir_plan **best, struct
     const struct sweep_row *row = best ? sweep_best_plan(sweep) : NULL;
     struct error reason = { 0 };
     if (row)
-        *best = wrap_plan(copy_plan(row->plan, &reason), &reason, error);
+        *best = wrap_plan(plan_copy(row->plan, &reason), &reason, error);
     return !row || *best;
 }
 

@@ -289,7 +289,7 @@ static bool begin(struct making *making, size_t stages, const struct search_requ
 static struct plan *end(struct making *making, bool good, struct error *error)
 {
     good = good && cuts_are_allowed(making, error) && (making->has_devices || give_devices(making, error))
-        && plan_price(making->plan, making->profile, error) && plan_holds_pins(making->plan, making->request, error);
+        && plan_price(making->plan, making->profile, error) && plan_take_pins(making->plan, making->request, error);
     if (good)
         return making->plan;
     plan_free(making->plan);

@@ -18,6 +18,27 @@ static void list_devices(const struct plan *plan, const struct placement *placem
     question->request.layout.devices = own ? NULL : question->devices;
 }
 
+// By their names: the profile's layers may stand in another order.
+static bool list_pins(const struct plan *plan, const struct profile *profile, struct question *question, struct error *error)
+{
+    size_t layers = 1;
+    for (size_t s = 0; s < plan->stage_count; s++)
+        layers += plan->stages[s].end - plan->stages[s].first;
+    question->pins = calloc(layers, sizeof question->pins[0]);
+    if (!question->pins)
+        return error_no_memory(error, "the request of a plan");
+    for (uint32_t s = 0; s < plan->stage_count; s++) {
+        const struct plan_stage *stage = &plan->stages[s];
+        for (uint32_t i = 0; stage->pinned && i < stage->end - stage->first; i++) {
+            const uint32_t layer = stage->pinned[i] ? profile_find_layer(profile, stage->layers[i]) : UINT32_MAX;
+            if (layer < profile->layer_count)
+                question->pins[question->request.pinned.count++] = (struct search_pin){ layer, s };
+        }
+    }
+    question->request.pinned.at = question->pins;
+    return true;
+}
+
 static bool fill(const struct plan *plan, const struct placement *placement, struct question *question,
                  struct error *error)
 {
@@ -50,7 +71,7 @@ bool question_of(const struct plan *plan, const struct profile *profile, struct 
                                                 .holding = plan->holding } };
     struct placement *placement = plan_placement(plan, error);
     const bool good = placement && plan_replicas(plan, &question->replicas, error)
-                   && fill(plan, placement, question, error);
+                   && list_pins(plan, profile, question, error) && fill(plan, placement, question, error);
     placement_free(placement);
     if (!good)
         question_clear(question);
@@ -63,5 +84,6 @@ void question_clear(struct question *question)
     free(question->devices);
     free(question->variants);
     free(question->begin);
+    free(question->pins);
     *question = (struct question){ .replicas = NULL };
 }

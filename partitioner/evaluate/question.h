@@ -9,6 +9,7 @@ struct question {
     struct search_request request;
     uint32_t *replicas, *devices;  // the request's, which has NULL where they are the schedule's own
     const char **variants;
+    struct search_pin *pins;
     uint32_t *begin;  // the plan's cuts, which the request does not have
 };
 

@@ -103,7 +103,7 @@ static bool copy_decision(struct plan *to, const struct plan *from, const struct
     return good;
 }
 
-bool plan_holds_pins(const struct plan *plan, const struct search_request *request, struct error *error)
+bool plan_take_pins(struct plan *plan, const struct search_request *request, struct error *error)
 {
     for (size_t i = 0; i < request->pinned.count; i++) {
         const struct search_pin *pin = &request->pinned.at[i];
@@ -116,6 +116,8 @@ bool plan_holds_pins(const struct plan *plan, const struct search_request *reque
         if (s != pin->stage)
             return error_set_kind(error, ERROR_ANSWER, "layer \"%.60s\" is on stage %zu, but it is pinned to stage %u",
                                   request->profile->layers[pin->layer].name, s, pin->stage);
+        if (!plan_pin_layer(plan, s, at, error))
+            return false;
     }
     return true;
 }
@@ -126,7 +128,7 @@ struct plan *plan_reprice(const struct plan *plan, const struct search_request *
         return NULL;
     struct plan *again = search_begin_plan(request, plan->stage_count, error);
     if (again && copy_decision(again, plan, request, error) && plan_price(again, request->profile, error)
-        && plan_holds_pins(again, request, error))
+        && plan_take_pins(again, request, error))
         return again;
     plan_free(again);
     return NULL;

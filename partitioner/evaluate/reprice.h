@@ -12,9 +12,9 @@
 // nothing yet: its bound is 0.
 struct plan *plan_reprice(const struct plan *plan, const struct search_request *request, struct error *error);
 
-// Whether the plan, which is of the request's profile, has the layers that the request pins on their stages. The error
-// (ERROR_ANSWER) names the first that is not.
-bool plan_holds_pins(const struct plan *plan, const struct search_request *request, struct error *error);
+// Whether the plan, which is of the request's profile, has the layers that the request pins on their stages, which it then
+// says of them. The error (ERROR_ANSWER) names the first that is not.
+bool plan_take_pins(struct plan *plan, const struct search_request *request, struct error *error);
 
 // Whether two plans of one model put the same layers on the same devices, and recompute the same.
 bool plan_same_decision(const struct plan *a, const struct plan *b);

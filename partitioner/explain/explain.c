@@ -170,7 +170,7 @@ static bool plan_unchanged(const struct explain_request *request, struct explana
         return false;
     explanation->is_beaten =
         row->found.outcome == SWEEP_PLANNED && row->found.iteration_ns < request->plan->iteration_ns;
-    *best = explanation->is_beaten ? row->plan : what_if_copy(request->plan, error);
+    *best = explanation->is_beaten ? row->plan : plan_copy(request->plan, error);
     if (!explanation->is_beaten) {
         const struct balance *balance = &explanation->balance;
         const struct sweep_row peak = { .found.peak_bytes = balance->of[balance->tightest].peak_bytes,
@@ -181,6 +181,10 @@ static bool plan_unchanged(const struct explain_request *request, struct explana
     }
     row->plan = NULL;
     explanation->unchanged = *row;
+    const struct certificate *certificate = &request->plan->certificate;
+    explanation->bound_ns = row->found.lower_bound_ns;
+    if (!certificate->is_claimed)
+        explanation->bound_ns = max_u64(explanation->bound_ns, certificate->lower_bound_ns);
     return *best != NULL;
 }
 

@@ -48,6 +48,7 @@ struct explanation {
     uint64_t budget;
     struct sweep_row unchanged; // its request planned anew; the better of both is what changes are held against
     bool is_beaten;             // whether planning it anew found a better one
+    uint64_t bound_ns;          // what no plan of its request can beat, by a search: not what its file claims; 0: not known
     enum binding binding;
     char binding_name[80];      // "stage 3", "layer fc6", "memory of device1"
     double lead;                // stage: more work than on the next rank; else more gain than the next constraint

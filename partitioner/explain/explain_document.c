@@ -2,13 +2,16 @@
 #include "common/json.h"
 #include "partitioner/explain/explain.h"
 
-enum { SINCE_NONE_FOUND = 2 };
+enum { SINCE_NONE_FOUND = 2 };  // and since layers may be pinned
 
 // The first that knows all there is to say.
 static unsigned version_of(const struct explanation *explanation)
 {
     for (size_t i = 0; i < explanation->change_count; i++)
         if (explanation->changes[i].row.found.outcome == SWEEP_NONE_FOUND)
+            return SINCE_NONE_FOUND;
+    for (size_t i = 0; i < explanation->neighbour_count; i++)
+        if (explanation->neighbours[i].outcome == NEIGHBOUR_PINNED)
             return SINCE_NONE_FOUND;
     return 1;
 }
@@ -121,7 +124,7 @@ static void write_head(struct json_writer *writer, const struct explanation *exp
     json_put_u64(writer, "micro_batches", plan->micro_batches);
     json_close(writer);
     json_put_u64(writer, "iteration_ns", plan->iteration_ns);
-    json_put_u64(writer, "lower_bound_ns", plan->certificate.lower_bound_ns);
+    json_put_u64(writer, "lower_bound_ns", explanation->bound_ns);
     json_put_u64(writer, "budget", explanation->budget);
     json_begin_object(writer, "unchanged", JSON_LINES);
     put_row(writer, &explanation->unchanged);

@@ -19,11 +19,25 @@ static double part_of(uint64_t part, uint64_t whole)
 
 // --- what binds ---------------------------------------------------------------------------
 
+// What the plan's file says beyond that.
+static void print_claim(const struct explanation *explanation, struct text *text)
+{
+    const struct certificate *certificate = &explanation->plan->certificate;
+    char bound[NUMBER_SIZE];
+    if (!certificate->is_claimed || certificate->lower_bound_ns <= explanation->bound_ns || explanation->is_beaten)
+        return;
+    if (certificate->proved)
+        text_add(text, "Its file says that it is proved optimal");
+    else
+        text_add(text, "Its file says that nothing takes less than %s", time_format(certificate->lower_bound_ns, bound));
+    text_add(text, ", which was not checked.\n");
+}
+
 static void print_head(const struct explanation *explanation, struct text *text)
 {
     const struct plan *plan = explanation->plan;
     const struct sweep_row *unchanged = &explanation->unchanged;
-    const uint64_t bound_ns = plan->certificate.lower_bound_ns;
+    const uint64_t bound_ns = explanation->bound_ns;
     char time[NUMBER_SIZE];
     shown_add(text, "%s by %s, ", plan->model, plan->schedule);
     text_add_count(text, plan->ranks, "rank", "ranks");
@@ -43,6 +57,7 @@ static void print_head(const struct explanation *explanation, struct text *text)
         add_percent(text, 1 - part_of(bound_ns, plan->iteration_ns));
         text_add(text, " from optimal.\n");
     }
+    print_claim(explanation, text);
 }
 
 static void print_memory_binding(const struct explanation *explanation, struct text *text)
@@ -207,6 +222,8 @@ static void print_neighbour(const struct explanation *explanation, const struct 
                   neighbour->kind == NEIGHBOUR_GIVES_BACK ? neighbour->stage - 1 : neighbour->stage + 1);
     if (neighbour->outcome == NEIGHBOUR_ONLY_LAYER) {
         text_add(text, "it is the stage's only layer\n");
+    } else if (neighbour->outcome == NEIGHBOUR_PINNED) {
+        text_add(text, "it is pinned to the stage\n");
     } else if (neighbour->outcome == NEIGHBOUR_NO_CUT) {
         text_add(text, "the model cannot be cut there\n");
     } else if (neighbour->outcome == NEIGHBOUR_NO_ROOM) {

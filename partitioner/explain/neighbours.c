@@ -14,7 +14,7 @@
 #include "partitioner/search/search_request.h"
 
 const char *const neighbour_kind_names[] = { "gives back", "gives on", "spares", NULL };
-const char *const neighbour_outcome_names[] = { "faster", "no faster", "no room", "no cut", "only layer", NULL };
+const char *const neighbour_outcome_names[] = { "faster", "no faster", "no room", "no cut", "only layer", "pinned", NULL };
 
 // What a front may hold: a good part of it is enough to say what is missing.
 #define FRONT_LABELS 4000
@@ -37,7 +37,7 @@ static bool begin(struct sight *sight, struct error *error)
     sight->ordered = plan_ordered(sight->plan, sight->profile, &sight->made, error);
     if (!sight->ordered || !question_of(sight->plan, sight->ordered, &question, error))
         return false;
-    sight->copy = what_if_copy(sight->plan, error);
+    sight->copy = plan_copy(sight->plan, error);
     sight->placement = sight->copy ? plan_placement(sight->plan, error) : NULL;
     sight->slots = sight->placement ? search_slots(&question.request, error) : NULL;
     sight->can_cut = sight->slots ? search_cuts(&question.request, 1, error) : NULL;
@@ -234,10 +234,12 @@ static bool give_layer(struct sight *sight, uint32_t s, bool back, struct neighb
     const struct plan_stage *stage = &sight->plan->stages[s];
     const uint32_t layer = back ? stage->first : stage->end - 1, cut = back ? layer + 1 : layer;
     const bool is_only = stage->end - stage->first < 2;
+    const bool is_pinned = !is_only && stage->pinned && stage->pinned[layer - stage->first];
     *neighbour = (struct neighbour){ .kind = back ? NEIGHBOUR_GIVES_BACK : NEIGHBOUR_GIVES_ON, .stage = s,
-                                     .outcome = is_only ? NEIGHBOUR_ONLY_LAYER : NEIGHBOUR_NO_CUT };
+                                     .outcome = is_only     ? NEIGHBOUR_ONLY_LAYER
+                                                : is_pinned ? NEIGHBOUR_PINNED : NEIGHBOUR_NO_CUT };
     snprintf(neighbour->layer, sizeof neighbour->layer, "%s", sight->ordered->layers[layer].name);
-    return is_only || !sight->can_cut[cut] || move_cut(sight, back ? s - 1 : s, cut, s, neighbour, error);
+    return is_only || is_pinned || !sight->can_cut[cut] || move_cut(sight, back ? s - 1 : s, cut, s, neighbour, error);
 }
 
 static bool spare(struct sight *sight, uint32_t s, struct neighbour *neighbour, struct error *error)

@@ -17,9 +17,10 @@ enum neighbour_outcome {
     NEIGHBOUR_NO_ROOM,
     NEIGHBOUR_NO_CUT,      // the model cannot be cut there
     NEIGHBOUR_ONLY_LAYER,  // the stage would be left with nothing
+    NEIGHBOUR_PINNED,      // somebody wants the layer there
 };
 extern const char *const neighbour_kind_names[];     // "gives back", "gives on", "spares", NULL
-extern const char *const neighbour_outcome_names[];  // "faster", "no faster", "no room", "no cut", "only layer", NULL
+extern const char *const neighbour_outcome_names[];  // "faster", "no faster", "no room", "no cut", "only layer", "pinned", NULL
 
 struct neighbour {
     enum neighbour_kind kind;

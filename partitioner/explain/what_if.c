@@ -196,16 +196,3 @@ bool what_if_ranks(struct search_request *search, uint32_t ranks, struct what_if
     snprintf(change->option, sizeof change->option, "--ranks %u", ranks);
     return true;
 }
-
-struct plan *what_if_copy(const struct plan *plan, struct error *error)
-{
-    struct text text = { 0 };
-    struct plan *copy = NULL;
-    plan_write(plan, &text);
-    if (text.failed)
-        error_no_memory(error, "a plan");
-    else
-        copy = plan_read(text.data, text.length, "the plan", error);
-    text_clear(&text);
-    return copy;
-}

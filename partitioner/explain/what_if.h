@@ -72,7 +72,4 @@ struct what_if what_if_optimizer(struct search_request *search, enum optimizer_k
 bool what_if_ranks(struct search_request *search, uint32_t ranks, struct what_if *change, struct cluster **larger,
                    struct error *error);
 
-// A copy; freed by plan_free().
-struct plan *what_if_copy(const struct plan *plan, struct error *error);
-
 #endif

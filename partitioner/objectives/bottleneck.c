@@ -333,7 +333,8 @@ bool bottleneck_certificate(const struct bottleneck_result *result, struct certi
     if (value > 0)
         certificate->gap = (double)(value - certificate->lower_bound_ns) / (double)value;
     snprintf(certificate->objective, sizeof certificate->objective, "%s", bottleneck_objectives[result->model]);
-    snprintf(certificate->stopped, sizeof certificate->stopped, "%s", result->stopped);
+    if (!result->proved)
+        snprintf(certificate->stopped, sizeof certificate->stopped, "%s", result->stopped);
     return true;
 }
 

@@ -36,6 +36,7 @@ void certificate_bound(struct certificate *certificate, uint64_t bound_ns, const
     certificate->lower_bound_ns = min_u64(bound_ns, certificate->value_ns);
     certificate->proved = certificate->lower_bound_ns == certificate->value_ns;
     certificate->gap = gap_of(certificate->value_ns, certificate->lower_bound_ns);
+    certificate->is_claimed = false;
     memset(certificate->stopped, 0, sizeof certificate->stopped);
     if (!certificate->proved)
         snprintf(certificate->stopped, sizeof certificate->stopped, "%s", stopped);
@@ -54,6 +55,10 @@ const char *certificate_denied(const struct certificate *certificate, char why[1
         snprintf(why, SIZE, "is true, but %llu ns lie between bound and value", value - bound);
         return "proved";
     }
+    if (certificate->proved && certificate->stopped[0]) {
+        snprintf(why, SIZE, "is true, but the search ended early: %s", certificate->stopped);
+        return "proved";
+    }
     if (!(fabs(certificate->gap - gap) < 1.1e-6)) {
         snprintf(why, SIZE, "is %.6f, but value and bound are %.6f of the value apart", certificate->gap, gap);
         return "gap";
@@ -66,6 +71,7 @@ static void clear_stage(struct plan_stage *stage)
     for (uint32_t i = 0; stage->layers && i < stage->end - stage->first; i++)
         free(stage->layers[i]);
     free(stage->layers);
+    free(stage->pinned);
     free(stage->devices);
     free(stage->recompute);
     free(stage->variant);
@@ -110,6 +116,18 @@ bool plan_set_stage(struct plan *plan, size_t stage, const struct profile *profi
     if (recompute_count > 0)
         memcpy(to->recompute, recompute, recompute_count * sizeof recompute[0]);
     to->recompute_count = recompute_count;
+    return true;
+}
+
+bool plan_pin_layer(struct plan *plan, size_t stage, uint32_t place, struct error *error)
+{
+    struct plan_stage *to = &plan->stages[stage];
+    assert(to->first <= place && place < to->end);
+    if (!to->pinned)
+        to->pinned = calloc(to->end - to->first, sizeof to->pinned[0]);
+    if (!to->pinned)
+        return error_no_memory(error, "a stage of a plan");
+    to->pinned[place - to->first] = true;
     return true;
 }
 

@@ -35,6 +35,7 @@ struct stage_memory {
 struct plan_stage {
     uint32_t first, end;  // layers, by their places in the plan's order; may be empty in a plan made by hand
     char **layers;        // their names, end - first of them
+    bool *pinned;         // which of them somebody has pinned to this stage, as many; NULL: none
     uint32_t *devices;    // groups of replicas or copies, in the order of placement.h: [replica * group + i]
     size_t device_count;  // replicas or copies
     uint32_t group;       // devices of each; 0 and 1: one
@@ -48,7 +49,8 @@ struct plan_stage {
 enum certificate_by { BY_ENUMERATION, BY_DUAL, BY_SOLVER };
 
 // `value_ns` is the best found, `lower_bound_ns` what no plan can beat; `proved`
-// only when nothing was left to try. gap = (value - bound) / value.
+// only when nothing was left to try. gap = (value - bound) / value. One that was read is a claim: anybody can write a file,
+// and nothing in it shows that a search has proved it. Who repeats it says so.
 struct certificate {
     char objective[40];  // "iteration_ns"
     uint64_t value_ns;
@@ -57,6 +59,7 @@ struct certificate {
     bool proved;
     enum certificate_by by;
     char stopped[80];  // why the search ended early, or empty
+    bool is_claimed;   // by a file
 };
 
 // Gives it this bound, no more than its value, and what follows from that; `stopped` counts where nothing is proved.
@@ -99,6 +102,8 @@ bool plan_set_stage(struct plan *plan, size_t stage, const struct profile *profi
 struct plan *plan_load(const char *path, struct error *error);
 struct plan *plan_read(const char *text, size_t length, const char *name, struct error *error);
 void plan_write(const struct plan *plan, struct text *text);
+// By way of the document; freed by plan_free().
+struct plan *plan_copy(const struct plan *plan, struct error *error);
 // Of what is written: two plans with the same hash are the same.
 bool plan_hash(const struct plan *plan, char digits[HASH_SIZE], struct error *error);
 
@@ -114,6 +119,9 @@ const struct profile *plan_ordered(const struct plan *plan, const struct profile
 
 // The devices of all copies of a stage instead of one.
 bool plan_set_devices(struct plan *plan, size_t stage, const uint32_t *devices, size_t count, struct error *error);
+
+// Says that a stage's layer, by its place in the plan's order, was pinned to it.
+bool plan_pin_layer(struct plan *plan, size_t stage, uint32_t place, struct error *error);
 
 // A stage that takes a variant (or NULL), and so for each copy a group of devices.
 bool plan_set_variant(struct plan *plan, size_t stage, const char *variant, const uint32_t *devices, size_t copies,

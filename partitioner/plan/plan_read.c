@@ -66,6 +66,29 @@ static void read_layers(struct reading *reading, struct json *object, uint32_t e
         stage->layers[i] = copy_of(reading, json_item_string(&name));
 }
 
+// Names of the stage's own layers.
+static void read_pinned(struct reading *reading, struct json *object, struct plan_stage *stage)
+{
+    const uint32_t layers = stage->end - stage->first;
+    struct json item;
+    if (!is_good(reading) || reading->version < 8 || !json_has(object, "pinned"))
+        return;
+    struct json names = json_array(object, "pinned");
+    if (names.node && json_count(&names) == 0)
+        json_refuse(&names, "is empty; leave it out");
+    stage->pinned = room_for(reading, layers, sizeof stage->pinned[0]);
+    while (stage->pinned && json_next(&names, &item)) {
+        const char *name = json_item_string(&item);
+        uint32_t at = 0;
+        while (at < layers && strcmp(stage->layers[at], name) != 0)
+            at++;
+        if (at == layers)
+            json_refuse(&item, "\"%.60s\" is no layer of the stage", name);
+        else
+            stage->pinned[at] = true;
+    }
+}
+
 // The devices of one replica, as many as its stage's others have.
 static void read_group(struct reading *reading, struct json *group, struct plan_stage *stage)
 {
@@ -196,6 +219,7 @@ static void read_stage(struct reading *reading, struct json *object, size_t numb
     if (end < stage->first)
         json_refuse_key(object, "end", "is %u, before the first layer, %u", end, stage->first);
     read_layers(reading, object, end, stage);
+    read_pinned(reading, object, stage);
     read_devices(reading, object, stage);
     read_variant(reading, object, stage);
     struct json segments = json_array(object, "recompute");
@@ -204,7 +228,7 @@ static void read_stage(struct reading *reading, struct json *object, size_t numb
     if (!is_good(reading))
         return;
     struct json costs = json_object(object, "costs");
-    const unsigned rows = reading->version >= 5 ? reading->version - 2 : min_u32(reading->version, 2);
+    const unsigned rows = reading->version >= 5 ? min_u32(reading->version - 2, 5) : min_u32(reading->version, 2);
     cost_row_read(&costs, rows, &stage->costs);
     json_end(&costs);
     read_memory(reading, object, &stage->memory);
@@ -295,6 +319,7 @@ void certificate_read(struct json *root, struct certificate *certificate)
     certificate->proved = json_bool(&place, "proved");
     certificate->by = (enum certificate_by)json_choice(&place, "by", plan_by_names);
     json_string_into(&place, "stopped", certificate->stopped, sizeof certificate->stopped);
+    certificate->is_claimed = true;
     char why[160];
     const char *denied = certificate_denied(certificate, why);
     if (denied)
@@ -407,4 +432,15 @@ struct plan *plan_read(const char *text, size_t length, const char *name, struct
     if (!reading.plan)
         import_hint(text, length, name, error);
     return reading.plan;
+}
+
+struct plan *plan_copy(const struct plan *plan, struct error *error)
+{
+    struct text text = { 0 };
+    plan_write(plan, &text);
+    struct plan *copy = text_ok(&text, "a plan", error) ? plan_read(text.data, text.length, "the plan", error) : NULL;
+    text_clear(&text);
+    if (copy)
+        copy->certificate.is_claimed = plan->certificate.is_claimed;
+    return copy;
 }

@@ -332,22 +332,41 @@ static void print_other_measure(const struct certificate *certificate, struct te
     shown_add(text, " It was made for, or priced by, another measure, %s: %s there, ", certificate->objective,
               time_format(certificate->value_ns, value));
     if (certificate->proved)
-        text_add(text, "proved least.\n");
+        text_add(text, certificate->is_claimed ? "the least, as its file says.\n" : "proved least.\n");
     else if (certificate->lower_bound_ns == 0)
         shown_add(text, "without a bound: %s.", certificate->stopped), text_add(text, "\n");
     else
-        text_add(text, "and none loads less than %s.\n", time_format(certificate->lower_bound_ns, bound));
+        text_add(text, "and none loads less than %s%s.\n", time_format(certificate->lower_bound_ns, bound),
+                 certificate->is_claimed ? ", as its file says" : "");
 }
 
-static void print_certificate(const struct certificate *certificate, struct text *text)
+// Nobody has checked what a file says of itself.
+static void print_claim(const struct certificate *certificate, struct text *text)
+{
+    char bound[NUMBER_SIZE];
+    if (certificate->proved)
+        text_add(text, " Its file says that it is proved optimal, which was not checked.\n");
+    else if (certificate->lower_bound_ns > 0)
+        text_add(text, " Its file says that nothing that fits can take less than %s, which was not checked.\n",
+                 time_format(certificate->lower_bound_ns, bound));
+    else
+        text_add(text, " Its file claims no bound.\n");
+}
+
+static void print_certificate(const struct certificate *certificate, bool has_pins, struct text *text)
 {
     char bound[NUMBER_SIZE];
     if (strcmp(certificate->objective, "iteration_ns") != 0) {
         print_other_measure(certificate, text);
         return;
     }
+    if (certificate->is_claimed) {
+        print_claim(certificate, text);
+        return;
+    }
     if (certificate->proved) {
-        text_add(text, " Proved optimal: no other cut or recomputation that fits is faster.\n");
+        text_add(text, " Proved optimal%s: no other cut or recomputation that fits is faster.\n",
+                 has_pins ? " with the layers that are pinned where they are" : "");
         return;
     }
     if (certificate->lower_bound_ns == 0) {
@@ -372,7 +391,10 @@ static void print_sense(const struct plan *plan, const struct balance *balance, 
     }
     if (plan->order)
         text_add(text, " The layers stand in another order than the profile's, so that they can be cut so.");
-    print_certificate(&plan->certificate, text);
+    bool has_pins = false;
+    for (size_t s = 0; s < plan->stage_count; s++)
+        has_pins |= plan->stages[s].pinned != NULL;
+    print_certificate(&plan->certificate, has_pins, text);
 }
 
 // A plan made by hand whose stages are not its schedule's has no loads to speak of.

@@ -12,6 +12,17 @@ static void write_names(struct json_writer *writer, const char *key, char *const
     json_close(writer);
 }
 
+static void write_pinned(struct json_writer *writer, const struct plan_stage *stage)
+{
+    if (!stage->pinned)
+        return;
+    json_begin_array(writer, "pinned", JSON_INLINE);
+    for (uint32_t i = 0; i < stage->end - stage->first; i++)
+        if (stage->pinned[i])
+            json_put_string(writer, NULL, stage->layers[i]);
+    json_close(writer);
+}
+
 static void write_devices(struct json_writer *writer, const struct plan_stage *stage)
 {
     json_begin_array(writer, "devices", JSON_INLINE);
@@ -32,6 +43,7 @@ static void write_stage(struct json_writer *writer, const struct plan *plan, siz
     json_put_u64(writer, "first", stage->first);
     json_put_u64(writer, "end", stage->end);
     write_names(writer, "layers", stage->layers, stage->end - stage->first);
+    write_pinned(writer, stage);
     write_devices(writer, stage);
     if (stage->variant)
         json_put_string(writer, "variant", stage->variant);
@@ -79,6 +91,9 @@ void certificate_write(struct json_writer *writer, const struct certificate *cer
 // first knows one device per stage, stage s on rank s mod ranks.
 static unsigned version_of(const struct plan *plan)
 {
+    for (size_t s = 0; s < plan->stage_count; s++)
+        if (plan->stages[s].pinned)
+            return 8;
     if (holding_is_new(&plan->holding))
         return 7;
     if (plan->holding.activations_on_host)

@@ -156,10 +156,28 @@ class Plan(_Shown, _Document):
         """The plan as a table, and what there is to say of it."""
         return take_text(call('plan_text', self))
 
-    def check(self, profile: Profile) -> None:
-        """Computes every number anew from the profile, by other means than the search; a WeirError of code 1 where
-        one is not what the plan says."""
-        call('plan_check', self, profile)
+    def check(self, profile: Profile, *, prove: bool = False, budget: Optional[int] = None,
+              progress: Optional[Progress] = None) -> None:
+        """Computes times and bytes anew from the profile, by other means than the search; a WeirError of code 1 where
+        one is not what the plan says.
+
+        `prove`: searches anew as well, by `budget` units of work; a WeirError of code 1 where the certificate does not
+        hold, or where so much work cannot tell.
+        """
+        if not prove:
+            call('plan_check', self, profile)
+            return
+        watch = library.Watch()
+        run('plan_prove', self, profile, whole(budget, 'budget', 1, 2**53 - 1), ctypes.byref(watch), watch=watch,
+            progress=progress)
+
+    @property
+    def proved(self) -> bool:
+        """Whether a search of this process has proved that no other cut or recomputation that fits is faster.
+
+        A plan that was loaded only says so: check(profile, prove=True) tells.
+        """
+        return bool(library.LIBRARY.weir_plan_is_proved(self))
 
     def explain(self, profile: Profile, *, budget: Optional[int] = None,
                 progress: Optional[Progress] = None) -> 'Explanation':
@@ -195,7 +213,7 @@ class Plan(_Shown, _Document):
     def __repr__(self) -> str:
         document = self.document
         how = document['schedule']
-        proved = ', proved optimal' if document['certificate']['proved'] else ''
+        proved = ', proved optimal' if self.proved else ''
         time = document['predicted']['iteration_ns'] / 1e6
         return (f'<weir.Plan: {document["profile"]["model"]} in {len(document["stages"])} stages by {how["name"]}, '
                 f'{how["micro_batches"]} micro-batches in {time:.3f} ms{proved}>')

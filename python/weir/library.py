@@ -195,6 +195,7 @@ _CALLS = {
     'plan_document': (c_void_p, PLAN),
     'plan_text': (c_void_p, PLAN),
     'plan_check': (c_bool, PLAN, PROFILE),
+    'plan_prove': (c_bool, PLAN, PROFILE, c_uint64, POINTER(Watch)),
     'plan_schedule': (c_void_p, PLAN),
     'plan_simulate': (c_void_p, PLAN),
     'explain': (c_bool, PLAN, PROFILE, POINTER(Explaining), POINTER(Answer)),
@@ -247,6 +248,7 @@ def _load() -> ctypes.CDLL:
         function = getattr(library, 'weir_' + name)
         function.restype, function.argtypes = None, [c_void_p]
     library.weir_answer_clear.restype, library.weir_answer_clear.argtypes = None, [POINTER(Answer)]
+    library.weir_plan_is_proved.restype, library.weir_plan_is_proved.argtypes = c_bool, [PLAN]
     library.weir_version.restype, library.weir_version.argtypes = c_char_p, []
     return library
 

@@ -72,7 +72,7 @@ static struct twin twin_of(const struct plan *plan, const struct instance *insta
 {
     struct error error = { 0 };
     struct twin twin = { .instance = instance, .best_ns = UINT64_MAX, .least_lacks = UINT64_MAX };
-    twin.plan = what_if_copy(plan, &error);
+    twin.plan = plan_copy(plan, &error);
     twin.placement = plan_placement(plan, &error);
     assert_good(twin.plan && twin.placement, error);
     const uint32_t s = neighbour->stage;

@@ -78,11 +78,13 @@ static struct bad_row {
       "plan.json: certificate.lower_bound_ns: is 80942769, above the value, 80942768" },
     { "a proof with a gap", "\"lower_bound_ns\": 80942768", "\"lower_bound_ns\": 80942760",
       "plan.json: certificate.proved: is true, but 8 ns lie between bound and value" },
+    { "a proof of a search that ended early", "\"stopped\": \"\"", "\"stopped\": \"interrupted\"",
+      "plan.json: certificate.proved: is true, but the search ended early: interrupted" },
     { "a gap that is not there", "\"gap\": 0.000000", "\"gap\": 0.100000",
       "plan.json: certificate.gap: is 0.100000, but value and bound are 0.000000 of the value apart" },
     { "a bottleneck that is no stage", "\"bottleneck_stage\": 1", "\"bottleneck_stage\": 2", NULL },
     { "a newer version", "\"version\": 1,\n  \"profile\"", "\"version\": 9,\n  \"profile\"",
-      "plan.json: version: is 9; this Weir reads up to version 7" },
+      "plan.json: version: is 9; this Weir reads up to version 8" },
 };
 
 static void is_refused(void **state)
