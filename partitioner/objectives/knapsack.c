@@ -149,7 +149,8 @@ static bool relax(struct knapsack *knapsack)
         room->price = (fits.cost - over.cost) / (double)(over.bytes - fits.bytes);
         next = choose_at(knapsack, room->price);
         const bool is_over = next.bytes > knapsack->capacity_bytes;
-        if (next.bytes == (is_over ? over : fits).bytes || !(room->price > 0))
+        // Costs are rounded, so that a choice may seem below the line which is none between the two.
+        if ((is_over ? next.bytes >= over.bytes : next.bytes <= fits.bytes) || !(room->price > 0))
             break;
         if (is_over) {
             over = next;

@@ -12,6 +12,9 @@
 // Below this share of a plan's load the distance to the bound is not halved alone: there are few plans between.
 #define NEAR 0x1p-9
 
+// How much is done between two looks at the clock, in ways to run a stage; the price of one is worth so many.
+enum { UNSEEN = 1 << 12, REFINED = 16 };
+
 // Loads and speeds are rounded: what is compared with a limit by their product gets a little more.
 #define ROUNDED (1 + 0x1p-40)
 
@@ -34,8 +37,10 @@ struct search {
     double *speed;           // the greatest of the ways that take no more than so much cost, or steps where none costs
     double steps_per_cost;   // that any way takes at least
     double below;            // what a plan of this run loads less than
+    double limit;            // and did when the run began
     double known, bound;     // the best load, and what none is below
     uint64_t spent;          // of the budget
+    uint64_t unseen;         // what was done since somebody was asked whether to end
     bool is_stopped;
     struct arrays arrays;
 };
@@ -181,6 +186,7 @@ static void hold_state(struct search *search, uint32_t inner, uint32_t outer, ui
         return;
     if (problem->refine)
         load = problem->refine(problem->self, inner, outer, way, later, load, search->below);
+    search->unseen += problem->refine ? REFINED : 0;
     const double value = fmax(search->value[before], load);
     if (!(value < (is_costly ? search->below : search->value[at])))
         return;
@@ -190,6 +196,16 @@ static void hold_state(struct search *search, uint32_t inner, uint32_t outer, ui
     search->cost[at] = cost;
     if (cost < search->fewest[inner].cost)
         search->fewest[inner] = (struct minimax_way){ steps, cost };
+}
+
+// Asks, now and then, whether to end.
+static void look(struct search *search)
+{
+    const struct minimax_problem *problem = search->problem;
+    search->unseen = 0;
+    if (problem->must_end)
+        search->is_stopped |= problem->must_end(problem->ended_self, fmin(search->known, search->below < search->limit
+                                                ? search->below : INFINITY), search->bound);
 }
 
 // The stage in one of its ways, before each of the states behind it.
@@ -240,6 +256,9 @@ static bool try_stage(struct search *search, uint32_t inner, uint32_t outer)
         if (problem->ways.list[w].steps <= most && search->loads[w] < search->below)
             try_way(search, inner, outer, w);
     search->is_stopped = problem->budget && search->spent > problem->budget;
+    search->unseen += problem->ways.count;
+    if (search->unseen >= UNSEEN)
+        look(search);
     return true;
 }
 
@@ -323,15 +342,14 @@ static void run(struct search *search, double below)
 {
     const struct minimax_problem *problem = search->problem;
     begin(search, below);
+    search->limit = below;
     for (uint32_t outer = (uint32_t)problem->downsets->count; outer-- > 1 && !search->is_stopped;) {
         if (list_live(search, outer))
             try_stages(search, outer);
         const uint32_t plan = find_plan(search);
         if (!problem->ways.most_cost && plan < search->width)
             search->below = search->value[plan];  // a state keeps the least: from here on only what is below counts
-        if (problem->must_end)
-            search->is_stopped |= problem->must_end(problem->ended_self, fmin(search->known, search->below < below
-                                                    ? search->below : INFINITY), search->bound);
+        look(search);
     }
     search->below = below;
 }

@@ -101,11 +101,44 @@ static void random_knapsacks_cost_what_the_best_of_all_choices_does(void **state
     assert_true(tight > trials / 40);
 }
 
+// Options on one line, their costs rounded by a share: choices that cost the same at its price differ in the last bit.
+static void shares_of_costs_on_a_line_come_to_an_end(void **state)
+{
+    (void)state;
+    enum { ITEMS = 37, OPTIONS = 3 };
+    const uint64_t trials = test_trials(3000, 60000);
+    struct knapsack knapsack;
+    assert_true(knapsack_create(&knapsack, ITEMS));
+    for (uint64_t trial = 0; trial < trials; trial++) {
+        uint64_t seed = 0x6c696e65 + trial, most_bytes = 0;
+        struct knapsack_option options[ITEMS * OPTIONS];
+        uint32_t first[ITEMS + 1] = { 0 };
+        const double share = (double)(1 + random_below(&seed, 2000)), slope = (double)(1 + random_below(&seed, 1000)) / 7;
+        knapsack.options = options;
+        knapsack.first = first;
+        knapsack.item_count = 2 + random_below(&seed, ITEMS - 1);
+        for (size_t i = 0; i < knapsack.item_count; i++) {
+            first[i + 1] = first[i] + OPTIONS;
+            const uint64_t bytes = 1000 + random_below(&seed, 100000);
+            most_bytes += bytes;
+            for (uint32_t o = 0; o < OPTIONS; o++)
+                options[first[i] + o] = (struct knapsack_option){ slope * (double)(o * bytes / OPTIONS) / share,
+                                                                  bytes - o * bytes / OPTIONS };
+        }
+        knapsack.capacity_bytes = random_below(&seed, most_bytes + 1);
+        double least, most;
+        const enum knapsack_answer answer = knapsack_solve(&knapsack, 0, &least, &most, NULL);
+        assert_true(answer == KNAPSACK_NONE || (least >= 0 && least <= most));
+    }
+    knapsack_clear(&knapsack);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_item_may_be_cheap_or_small),
         cmocka_unit_test(random_knapsacks_cost_what_the_best_of_all_choices_does),
+        cmocka_unit_test(shares_of_costs_on_a_line_come_to_an_end),
     };
     return cmocka_run_group_tests_name("knapsack", tests, NULL, NULL);
 }

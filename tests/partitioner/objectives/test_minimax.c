@@ -272,12 +272,62 @@ static void a_budget_ends_it_with_a_bound(void **state)
     clear_world(&world);
 }
 
+// How many stages were priced before somebody was asked whether to end.
+struct asked {
+    uint64_t priced, before;
+};
+
+static double count_price(void *self, uint32_t inner, uint32_t outer, uint32_t most, double below, double *loads)
+{
+    (void)inner, (void)outer, (void)most, (void)below;
+    ((struct asked *)self)->priced++;
+    loads[0] = 13;
+    return 0;
+}
+
+static bool end_at_once(void *self, double value, double lower_bound)
+{
+    struct asked *asked = self;
+    (void)value, (void)lower_bound;
+    asked->before = asked->before ? asked->before : asked->priced;
+    return true;
+}
+
+static void it_can_be_ended_between_two_stages_behind_one_downset(void **state)
+{
+    (void)state;
+    enum { NODES = 13 };  // that nothing joins: 8,192 downsets, all of them within the whole
+    struct error error = { 0 };
+    const struct downset_graph graph = { .node_count = NODES };
+    struct downsets *downsets = downsets_create(&graph, 0, &error);
+    assert_good(downsets, error);
+    uint64_t value[NODES];
+    for (size_t i = 0; i < NODES; i++)
+        value[i] = 1;
+    uint64_t *work = downsets_sum(downsets, value, &error);
+    assert_good(work, error);
+    struct asked asked = { 0 };
+    const struct minimax_way way = { 1, 0 };
+    const struct minimax_problem problem = { .downsets = downsets, .work = work, .self = &asked, .loads = count_price,
+                                             .ways = { .list = &way, .count = 1, .most_steps = 4, .step_speed = 13 },
+                                             .must_end = end_at_once, .ended_self = &asked, .below = INFINITY,
+                                             .lower_bound = 10 };
+    struct minimax minimax;
+    assert_good(minimax_search(&problem, &minimax, &error), error);
+    assert_false(minimax.is_complete);
+    assert_in_range(asked.before, 1, 5000);
+    minimax_clear(&minimax);
+    free(work);
+    downsets_free(downsets);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_is_better_than_what_is_found),
         cmocka_unit_test(nothing_is_found_below_the_best),
         cmocka_unit_test(a_budget_ends_it_with_a_bound),
+        cmocka_unit_test(it_can_be_ended_between_two_stages_behind_one_downset),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
