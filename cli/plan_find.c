@@ -10,6 +10,7 @@
 #include "partitioner/explain/nearest.h"
 #include "partitioner/integer/second_opinion.h"
 #include "partitioner/plan_search.h"
+#include "partitioner/search/search_request.h"
 #include "partitioner/search/search_telling.h"
 
 // What is said of the plan besides stands under the table, or on standard error where there is none.
@@ -94,7 +95,7 @@ static struct plan *search(struct search_request *request, struct error *error)
 static int find(const struct plan_finding *finding, struct plan_request *request, const struct plan *kept,
                 struct error *error)
 {
-    if (!stability_check(finding->stability, request->profile, error))
+    if (!search_check(&request->request, error) || !stability_check(finding->stability, &request->request, kept, error))
         return plan_request_fail(finding->plan, finding->stability->keep, error);
     struct error found_none = { 0 };
     struct text said = { 0 };

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "cli/command.h"
+#include "cli/plan_use.h"
 #include "common/json.h"
 #include "common/number.h"
 #include "common/progress.h"
@@ -200,11 +202,28 @@ static bool judge_keep(const struct stability_options *given, const struct searc
     return true;
 }
 
-bool stability_check(const struct stability_options *given, const struct profile *profile, struct error *error)
+// A new plan is searched for all the same; whoever gave the wrong file need not wait for it.
+static bool say_at_once(const struct stability_options *given, const struct search_request *request,
+                        const struct plan *kept, struct error *error)
 {
-    return !given->noise.by_spread || noisy_profile_spreads(profile) > 0
-        || error_set(error, "--noise spread: the profile does not say how much its layers vary; give a share such as"
-                     " 3%%");
+    const struct plan_company with = { .model = request->profile->model };
+    struct keeping keeping;
+    bool can = false;
+    if (!plan_use(kept, given->keep, with, BELONGS_BY_MODEL, 0, error)
+        || !plan_can_be_kept(kept, given->keep, request, &keeping, &can, error))
+        return false;
+    if (!can)
+        command_say("%s", keeping.why);
+    return true;
+}
+
+bool stability_check(const struct stability_options *given, const struct search_request *request,
+                     const struct plan *kept, struct error *error)
+{
+    if (given->noise.by_spread && noisy_profile_spreads(request->profile) == 0)
+        return error_set(error, "--noise spread: the profile does not say how much its layers vary; give a share such"
+                                " as 3%%");
+    return !kept || say_at_once(given, request, kept, error);
 }
 
 bool stability_judge(const struct stability_options *given, const struct search_request *request,

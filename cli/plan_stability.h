@@ -18,8 +18,10 @@ struct stability_options {
 
 extern const struct argp stability_argp, stability_old_argp;
 
-// What can be told to be wrong before a search that may take long: no spread to follow.
-bool stability_check(const struct stability_options *options, const struct profile *profile, struct error *error);
+// What can be told before a search that may take long. Wrong is a spread that there is not; that the plan to be kept (or
+// NULL) is of another model, or no plan for the request any more, is said on standard error.
+bool stability_check(const struct stability_options *options, const struct search_request *request,
+                     const struct plan *kept, struct error *error);
 
 // Decides between *plan, which the search found (or NULL, with its reason), and the one to
 // be kept (the file's, or NULL), and says how steady the plan is: *plan becomes what is

@@ -37,16 +37,31 @@ static bool may_split_layers(const struct search_request *request)
     return false;
 }
 
+bool search_check_size(const struct search_request *request, struct error *error)
+{
+    struct generator generator;
+    if (!search_generator(request, &generator, error))
+        return false;
+    // An order that is given is in memory already.
+    const uint64_t chunks = request->chunks ? request->chunks : generator.usual_chunks;
+    const uint64_t stages = request->layout.replicas ? request->layout.stages : chunks * request->ranks;
+    const uint64_t kinds = generator.is_inference ? 1 : 2;
+    const uint64_t actions = multiply_clamped(kinds * stages, request->micro_batches);
+    if (request->given || actions <= SEARCH_MOST_ACTIONS)
+        return true;
+    return error_set(error, "%u micro-batches through %llu stage%s are %llu actions in an iteration, and a search times"
+                     " iterations of up to %u; plan for %llu micro-batches or fewer", request->micro_batches,
+                     (unsigned long long)stages, stages == 1 ? "" : "s", (unsigned long long)actions,
+                     SEARCH_MOST_ACTIONS, (unsigned long long)max_u64(SEARCH_MOST_ACTIONS / (kinds * stages), 1));
+}
+
 bool search_check(const struct search_request *request, struct error *error)
 {
     const size_t devices = request->cluster->device_count;
     if (request->ranks > devices)
         return error_set(error, "%u ranks need as many devices, but the cluster has %zu", request->ranks, devices);
-    if (request->micro_batches > (1u << 27) / 4 / request->ranks)
-        return error_set(error, "%u micro-batches on %u ranks are more than can be planned", request->micro_batches,
-                         request->ranks);
     struct generator generator;
-    if (!search_generator(request, &generator, error))
+    if (!search_check_size(request, error) || !search_generator(request, &generator, error))
         return false;
     if (generator.takes_splits && !profile_has_sequences(request->profile))
         return error_set(error, "%s passes each sequence through the stages in parts, and the profile does not say that"

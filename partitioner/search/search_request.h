@@ -24,8 +24,14 @@ bool search_offers(const struct generator *generator, const struct profile *prof
 struct schedule *search_order(const struct search_request *request, uint32_t micro_batches, struct error *error);
 struct slots *search_slots(const struct search_request *request, struct error *error);
 
-// What every search asks first: whether there are devices enough, and no more actions
-// than can be planned.
+// F and B of an iteration, of all stages: beyond so many a simulation alone takes seconds.
+#define SEARCH_MOST_ACTIONS (1u << 21)
+
+// Whether the iteration has few enough actions to be planned or timed.
+bool search_check_size(const struct search_request *request, struct error *error);
+
+// What every search asks first, and which costs nothing: that, whether there are devices enough, and what else can be
+// seen to be impossible.
 bool search_check(const struct search_request *request, struct error *error);
 
 // Whether the cluster's hosts have what all stages together leave there at least (ERROR_ANSWER if not).

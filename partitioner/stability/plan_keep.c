@@ -38,6 +38,16 @@ static struct plan *reprice_old(const struct plan *old, const char *name, const 
     return NULL;
 }
 
+bool plan_can_be_kept(const struct plan *old, const char *name, const struct search_request *request,
+                      struct keeping *keeping, bool *can, struct error *error)
+{
+    *keeping = (struct keeping){ 0 };
+    struct plan *again = reprice_old(old, name, request, keeping, error);
+    *can = again != NULL;
+    plan_free(again);
+    return error->kind == ERROR_NONE;
+}
+
 static bool gains_enough(uint64_t old_ns, uint64_t new_ns, uint32_t gain_ppm)
 {
     return new_ns < old_ns

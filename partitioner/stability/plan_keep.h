@@ -12,6 +12,11 @@ struct keeping {
     char why[400];            // a sentence
 };
 
+// Whether `old` is still a plan for the request, which takes no search; if not, keeping->why says it. False where the
+// machine fails.
+bool plan_can_be_kept(const struct plan *old, const char *name, const struct search_request *request,
+                      struct keeping *keeping, bool *can, struct error *error);
+
 // Re-prices `old` for the request and decides between it and *plan, which is what the
 // search found (or NULL, with the search's reason in `found_none`). The old one is kept
 // unless the new one takes less by more than `gain_ppm` of the old one's time, or the old

@@ -11,6 +11,13 @@
 #include "partitioner/search/search_request.h"
 #include "profiler/profile_reorder.h"
 
+// Down from ample memory, on so many devices.
+struct descent {
+    uint32_t ranks;
+    uint64_t limit_bytes, peak_bytes;  // of the next search; of the plan that the last one found, 0: none
+    bool is_done;
+};
+
 // A front that is being found.
 struct finding {
     const struct front_request *request;
@@ -18,6 +25,8 @@ struct finding {
     struct cluster *cluster;  // the request's, with less memory
     size_t capacity;          // of points
     uint64_t until_ns;        // when all of it ends, 0: when it is done
+    uint64_t share_ns;        // when the descent in hand ends, or waits for what others leave; likewise
+    bool is_cut;              // something was left to be searched
     struct error reason;      // why there was no plan, on the number of devices that was tried last
 };
 
@@ -113,15 +122,25 @@ static bool is_interrupted(const struct finding *finding)
     return finding->request->search->limits.interrupted && *finding->request->search->limits.interrupted;
 }
 
-static bool is_late(const struct finding *finding)
+static bool is_past(uint64_t until_ns)
 {
-    return finding->until_ns && clock_now_ns() >= finding->until_ns;
+    return until_ns && clock_now_ns() >= until_ns;
+}
+
+static bool is_ended(const struct finding *finding)
+{
+    return is_interrupted(finding) || is_past(finding->until_ns);
 }
 
 // Not before there is a point: a search that has ended still makes its first plan.
 static bool must_stop(const struct finding *finding)
 {
-    return finding->front->count > 0 && (is_interrupted(finding) || is_late(finding));
+    return finding->front->count > 0 && is_ended(finding);
+}
+
+static bool must_wait(const struct finding *finding)
+{
+    return finding->front->count > 0 && (is_interrupted(finding) || is_past(finding->share_ns));
 }
 
 // The plan under a limit, or NULL: `lacks_bytes` says then how much the one lacks that lacks least, 0 if that is not
@@ -137,8 +156,8 @@ static struct plan *plan_under(struct finding *finding, uint32_t ranks, uint64_t
     search.found.shortage = &shortage;
     search.limits.budget = finding->front->budget;
     const uint64_t now = clock_now_ns();
-    if (finding->until_ns)
-        search.limits.deadline_ns = finding->until_ns > now ? finding->until_ns - now : 1;
+    if (finding->share_ns)
+        search.limits.deadline_ns = finding->share_ns > now ? finding->share_ns - now : 1;
     for (size_t i = 0; i < given->cluster->device_count; i++)
         finding->cluster->devices[i].memory_bytes = min_u64(given->cluster->devices[i].memory_bytes, limit_bytes);
     if (finding->request->progress)
@@ -166,7 +185,7 @@ static bool find_least(struct finding *finding, uint32_t ranks, uint64_t none_by
     const bool is_chain = profile_has_one_order(finding->request->search->profile);
     const uint64_t close_bytes = max_u64((fits_bytes - none_bytes) / 8, 1);
     bool is_said = lacks_bytes > 0 && none_bytes + lacks_bytes < fits_bytes;
-    while ((is_said || !is_chain) && fits_bytes - none_bytes > close_bytes && !must_stop(finding)) {
+    while ((is_said || !is_chain) && fits_bytes - none_bytes > close_bytes && !must_wait(finding)) {
         const uint64_t limit_bytes = none_bytes + (is_said ? lacks_bytes : (fits_bytes - none_bytes) / 2);
         uint64_t ignored;
         struct plan *plan = plan_under(finding, ranks, limit_bytes, &ignored, error);
@@ -181,21 +200,71 @@ static bool find_least(struct finding *finding, uint32_t ranks, uint64_t none_by
     return true;
 }
 
-static bool descend(struct finding *finding, uint32_t ranks, struct error *error)
+// Goes on where the descent was left.
+static bool descend(struct finding *finding, struct descent *descent, struct error *error)
 {
-    const struct cluster *cluster = finding->request->search->cluster;
-    uint64_t limit_bytes = 0, peak_bytes = 0, lacks_bytes = 0;
-    for (size_t i = 0; i < cluster->device_count; i++)
-        limit_bytes = max_u64(limit_bytes, cluster->devices[i].memory_bytes);
-    while (limit_bytes > 0 && !must_stop(finding)) {
-        struct plan *plan = plan_under(finding, ranks, limit_bytes, &lacks_bytes, error);
-        if (!plan)
+    uint64_t lacks_bytes = 0;
+    while (descent->limit_bytes > 0 && !must_wait(finding)) {
+        struct plan *plan = plan_under(finding, descent->ranks, descent->limit_bytes, &lacks_bytes, error);
+        if (!plan && is_past(finding->share_ns))
+            return error->kind == ERROR_NONE;  // whether anything fits is not known yet
+        if (!plan) {
+            descent->is_done = true;
             return error->kind == ERROR_NONE
-                && (peak_bytes == 0 || find_least(finding, ranks, limit_bytes, lacks_bytes, peak_bytes, error));
-        if (!add_point(finding, plan, limit_bytes, &peak_bytes, error))
+                && (descent->peak_bytes == 0 || find_least(finding, descent->ranks, descent->limit_bytes, lacks_bytes,
+                                                           descent->peak_bytes, error));
+        }
+        if (!add_point(finding, plan, descent->limit_bytes, &descent->peak_bytes, error))
             return false;
-        limit_bytes = next_limit(finding, peak_bytes);
+        descent->limit_bytes = next_limit(finding, descent->peak_bytes);
     }
+    descent->is_done = descent->limit_bytes == 0;
+    return true;
+}
+
+// The numbers of devices that are asked for, or 1, 2, 4, ... and the most. NULL without memory.
+static struct descent *list_descents(const struct front_request *request, size_t *count, struct error *error)
+{
+    const struct cluster *cluster = request->search->cluster;
+    const uint32_t most = request->search->ranks;
+    struct descent *list = calloc(request->rank_count + 34, sizeof list[0]);
+    *count = 0;
+    if (!list) {
+        error_no_memory(error, "a front");
+        return NULL;
+    }
+    for (size_t i = 0; i < request->rank_count; i++)
+        list[(*count)++].ranks = request->ranks[i];
+    for (uint64_t ranks = 1; request->rank_count == 0 && ranks < 2 * (uint64_t)most; ranks *= 2)
+        list[(*count)++].ranks = (uint32_t)(ranks < most ? ranks : most);
+    for (size_t i = 0; i < *count; i++)
+        for (size_t d = 0; d < cluster->device_count; d++)
+            list[i].limit_bytes = max_u64(list[i].limit_bytes, cluster->devices[d].memory_bytes);
+    return list;
+}
+
+static size_t count_open(const struct descent *list, size_t count)
+{
+    size_t open = 0;
+    for (size_t i = 0; i < count; i++)
+        open += !list[i].is_done;
+    return open;
+}
+
+// Where there is a deadline each number of devices has an even share of the time that is left, and those that were not
+// done with theirs share again what the others leave of it.
+static bool descend_all(struct finding *finding, struct descent *list, size_t count, struct error *error)
+{
+    for (unsigned round = 0; count_open(list, count) > 0 && (round == 0 || !is_ended(finding)); round++)
+        for (size_t i = 0; i < count && !must_stop(finding); i++) {
+            if (list[i].is_done)
+                continue;
+            const uint64_t now = clock_now_ns(), left = finding->until_ns > now ? finding->until_ns - now : 1;
+            finding->share_ns = finding->until_ns ? now + max_u64(left / count_open(list + i, count - i), 1) : 0;
+            if (!descend(finding, &list[i], error))
+                return false;
+        }
+    finding->is_cut = count_open(list, count) > 0;
     return true;
 }
 
@@ -218,21 +287,17 @@ static struct plan_front *begin(const struct front_request *request, struct erro
 
 static bool find_points(struct finding *finding, struct error *error)
 {
-    const struct front_request *request = finding->request;
-    const uint32_t most = request->search->ranks;
-    for (size_t i = 0; i < request->rank_count; i++)
-        if (!descend(finding, request->ranks[i], error))
-            return false;
-    for (uint64_t ranks = 1; request->rank_count == 0 && ranks < 2 * (uint64_t)most; ranks *= 2)
-        if (!descend(finding, (uint32_t)(ranks < most ? ranks : most), error))
-            return false;
-    return true;
+    size_t count;
+    struct descent *list = list_descents(finding->request, &count, error);
+    const bool good = list && descend_all(finding, list, count, error);
+    free(list);
+    return good;
 }
 
 // Why there is no point at all: what the search has to say without a limit.
 static bool say_why(struct finding *finding, struct error *error)
 {
-    if (finding->reason.kind == ERROR_ANSWER && !is_interrupted(finding) && !is_late(finding))
+    if (finding->reason.kind == ERROR_ANSWER && !is_ended(finding))
         plan_free(plan_search(finding->request->search, error));
     return error_set_kind(error, finding->reason.kind ? finding->reason.kind : ERROR_ANSWER, "%s",
                           finding->reason.kind ? finding->reason.text : "interrupted before there was a plan");
@@ -244,13 +309,18 @@ static void say_stopped(const struct finding *finding)
     char time[NUMBER_SIZE];
     if (is_interrupted(finding))
         snprintf(front->stopped, sizeof front->stopped, "interrupted");
-    else if (is_late(finding))
+    else if (finding->is_cut || is_ended(finding))
         snprintf(front->stopped, sizeof front->stopped, "the deadline of %s has passed",
                  time_format(finding->request->search->limits.deadline_ns, time));
 }
 
 struct plan_front *front_find(const struct front_request *request, struct error *error)
 {
+    struct search_request largest = *request->search;
+    for (size_t i = 0; i < request->rank_count; i++)
+        largest.ranks = request->ranks[i];
+    if (!search_check(&largest, error))  // rather than behind all smaller ones
+        return NULL;
     struct finding finding = { .request = request, .front = begin(request, error) };
     if (!finding.front)
         return NULL;

@@ -25,6 +25,7 @@
 #define FRONT_DEFAULT_BUDGET 100000
 #define FRONT_DEFAULT_PPM 20000
 
+// A deadline is that of the whole: each number of devices has a share of it.
 struct front_request {
     const struct search_request *search;  // of which `ranks` and the devices' memory are the most there may be
     const uint32_t *ranks;                // numbers of devices, ascending; none: 1, 2, 4, ... and the request's

@@ -63,3 +63,10 @@ for schedule in gpipe 1f1b interleaved zb-v; do
         > out 2> said
     echo "exit $?: $(head -1 said)"
 done
+
+echo "# actions beyond what can be timed are counted before anything is made of them"
+many=(--schedule 1f1b --micro-batches 1000000)
+refuse on "${many[@]}"
+refuse weir front six.json --cluster '4 devices, 1GiB, 10GB/s 10us' "${many[@]}"
+refuse weir price six.json --cuts '[2,2,2]' --cluster '3 devices, 1GiB, 10GB/s 10us' "${many[@]}"
+refuse weir keep six.json --plan plan.json "${many[@]}"

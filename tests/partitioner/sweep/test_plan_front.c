@@ -5,6 +5,7 @@
 #include "profiler/profile_reorder.h"
 #include "tests/document.h"
 #include "tests/partitioner/instance.h"
+#include "tests/partitioner/long_chain.h"
 
 // --- the twin: every plan there is ----------------------------------------------------------
 
@@ -331,6 +332,32 @@ static void nothing_that_fits_is_the_searchs_answer(void **state)
     instance_clear(&instance);
 }
 
+// --- time -----------------------------------------------------------------------------------
+
+// On one device there is a plan for nearly every byte, far more than the deadline has time for; one for each number of
+// devices is found at once.
+static void each_number_of_devices_has_a_share_of_the_deadline(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    struct profile *profile = long_chain(1, 150, 0);
+    struct cluster *cluster = cluster_uniform(4, (uint64_t)1 << 40, 5000, 12000000000, &error);
+    assert_good(cluster, error);
+    struct search_request search = { .profile = profile, .cluster = cluster, .schedule = "1f1b", .ranks = 4,
+                                     .micro_batches = 8, .limits.deadline_ns = 2000000000 };
+    const struct front_request request = { .search = &search };
+    struct plan_front *front = front_find(&request, &error);
+    assert_good(front, error);
+    bool has[5] = { false };
+    for (size_t i = 0; i < front->count; i++)
+        has[front->points[i].plan->ranks] = true;
+    assert_true(has[1] && has[2] && has[4]);
+    assert_non_null(strstr(front->stopped, "the deadline of "));
+    front_free(front);
+    cluster_free(cluster);
+    profile_free(profile);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -338,6 +365,7 @@ int main(void)
         cmocka_unit_test(a_coarser_front_is_a_part_of_it),
         cmocka_unit_test(a_picture_has_a_dot_per_plan_and_a_stair_per_number_of_devices),
         cmocka_unit_test(nothing_that_fits_is_the_searchs_answer),
+        cmocka_unit_test(each_number_of_devices_has_a_share_of_the_deadline),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
