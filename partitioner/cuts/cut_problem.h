@@ -84,6 +84,7 @@ struct stage_view {
     uint64_t *sums[VIEW_SUMS];    // of each place
     uint64_t *cut_bytes;          // of a message from each place to what is behind it
     uint32_t known, capacity;     // places that have them, and for which there is room
+    uint32_t *apart, *counted;    // room: layers in which two places differ; the place for which a layer was counted
 };
 
 struct cut_problem {

@@ -51,13 +51,32 @@ static bool see_places(struct places *places)
     if (!array_reserve(&places->sizes, &places->size_room, places->sets->count, sizeof places->sizes[0]))
         return false;
     for (; places->count < places->sets->count; places->count++) {
+        const uint64_t *row = downsets_set(places->sets, places->count);
         uint32_t size = 0;
-        for (uint32_t l = 0; l < places->layers; l++)
-            size += places_holds(places, places->count, l);
+        for (size_t w = 0; w < places->sets->words; w++)
+            for (uint64_t rest = row[w]; rest; rest &= rest - 1) {
+                const uint32_t block = 64 * (uint32_t)w + (uint32_t)__builtin_ctzll(rest);
+                size += places->layer_at[block + 1] - places->layer_at[block];
+            }
         places->sizes[places->count] = size;
         if (size == places->layers)
             places->full = places->count;
     }
+    return true;
+}
+
+static bool list_layers(struct places *places)
+{
+    places->layer_at = calloc(places->blocks + (size_t)2, sizeof places->layer_at[0]);
+    places->layers_of = calloc(places->layers + (size_t)1, sizeof places->layers_of[0]);
+    if (!places->layer_at || !places->layers_of)
+        return false;
+    for (uint32_t l = 0; l < places->layers; l++)
+        places->layer_at[places->block_of[l] + 2]++;
+    for (uint32_t b = 2; b <= places->blocks; b++)
+        places->layer_at[b] += places->layer_at[b - 1];
+    for (uint32_t l = 0; l < places->layers; l++)  // moves each block's mark to where its list ends
+        places->layers_of[places->layer_at[places->block_of[l] + 1]++] = l;
     return true;
 }
 
@@ -82,7 +101,7 @@ static bool fill_places(struct places *places, bool together, uint32_t most, str
         places->sets = downsets_of_order(&graph, NULL, error);
     free(edges);
     places->room = places->sets ? calloc(2 * places->sets->words, sizeof places->room[0]) : NULL;
-    return places->room && see_places(places);
+    return places->room && list_layers(places) && see_places(places);
 }
 
 struct places *places_of_graph(const struct profile *profile, bool together, uint32_t most, struct error *error)
@@ -106,6 +125,8 @@ void places_free(struct places *places)
     if (!places)
         return;
     downsets_free(places->sets);
+    free(places->layer_at);
+    free(places->layers_of);
     free(places->sizes);
     free(places->room);
     free(places->block_of);
@@ -137,6 +158,19 @@ uint32_t places_between(const struct places *places, uint32_t from, uint32_t to,
     for (uint32_t l = 0; l < places->layers; l++)
         if (places_holds(places, to, l) && !places_holds(places, from, l))
             layers[count++] = l;
+    return count;
+}
+
+uint32_t places_apart(const struct places *places, uint32_t a, uint32_t b, uint32_t *layers)
+{
+    const uint64_t *one = downsets_set(places->sets, a), *other = downsets_set(places->sets, b);
+    uint32_t count = 0;
+    for (size_t w = 0; w < places->sets->words; w++)
+        for (uint64_t rest = one[w] ^ other[w]; rest; rest &= rest - 1) {
+            const uint32_t block = 64 * (uint32_t)w + (uint32_t)__builtin_ctzll(rest);
+            for (uint32_t at = places->layer_at[block]; at < places->layer_at[block + 1]; at++)
+                layers[count++] = places->layers_of[at];
+        }
     return count;
 }
 

@@ -31,6 +31,8 @@ struct places {
     bool is_complete;       // all there are
     uint32_t count, full;   // how many places, and the one of all layers; the empty one is 0
     struct downsets *sets;  // of a graph: of its blocks; NULL in one order
+    uint32_t *layer_at;     // of a graph: of block b the layers layers_of[layer_at[b]] to layers_of[layer_at[b + 1]]
+    uint32_t *layers_of;
     uint32_t *sizes;        // of a graph: layers of each place
     size_t size_room;
     uint64_t *room;         // of a graph: a row of bits, and a row of what is marked
@@ -52,6 +54,9 @@ bool places_holds(const struct places *places, uint32_t place, uint32_t layer);
 
 // The layers that `to` has more than `from`, ascending, into room for all of the model's. Returns how many.
 uint32_t places_between(const struct places *places, uint32_t from, uint32_t to, uint32_t *layers);
+
+// In a graph: the layers that only one of two places has, in any order, into room for all of the model's. Returns how many.
+uint32_t places_apart(const struct places *places, uint32_t a, uint32_t b, uint32_t *layers);
 
 // In a graph: the place with a layer's block more, and all that this needs, within `bound`, which has the layer; or,
 // where the place has the layer and `bound` has not, with that block less, and all that needs it. Added if it is not

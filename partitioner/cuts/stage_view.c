@@ -56,6 +56,10 @@ static bool create_view(struct cut_problem *problem, uint32_t stage, struct stag
     view->intervals = view->profile ? intervals_create(view->profile, &request->holding, error) : NULL;
     if (!view->intervals)
         return false;
+    view->apart = calloc(view->profile->layer_count + 1, sizeof view->apart[0]);
+    view->counted = calloc(view->profile->layer_count + 1, sizeof view->counted[0]);
+    if (!view->apart || !view->counted)
+        return error_no_memory(error, "a search");
     view->intervals->splits = problem->schedule.order->splits;
     view->intervals->replicas = placement_copies(problem->schedule.placement, stage);
     return choose_prices(view, error);
@@ -85,6 +89,8 @@ void stage_views_free(struct cut_problem *problem)
         for (size_t sum = 0; sum < VIEW_SUMS; sum++)
             free(view->sums[sum]);
         free(view->cut_bytes);
+        free(view->apart);
+        free(view->counted);
     }
     free(problem->views);
     free(problem->view_of);
@@ -135,32 +141,61 @@ static uint64_t part_of(const struct stage_view *view, enum view_sum sum, uint32
     return kept < (double)again ? (uint64_t)kept : again;
 }
 
-// Each tensor made in the place and read behind it, once.
-static uint64_t bytes_behind(const struct places *places, const struct intervals *intervals, uint32_t place)
+// Whether a tensor made in the place is read behind it.
+static bool crosses(const struct places *places, const struct intervals *intervals, uint32_t place, uint32_t layer)
 {
-    if (places->is_chain)
-        return intervals->cut[places->first_of[place]];
-    uint64_t bytes = 0;
-    for (uint32_t l = 0; l < places->layers; l++) {
-        bool crosses = false;
-        for (uint32_t i = intervals->reader_at[l]; i < intervals->reader_at[l + 1] && !crosses; i++)
-            crosses = places_holds(places, place, l) && !places_holds(places, place, intervals->readers[i]);
-        bytes = crosses ? add_clamped(bytes, intervals->memory[l].output) : bytes;
-    }
-    return bytes;
+    bool crosses = false;
+    for (uint32_t i = intervals->reader_at[layer]; i < intervals->reader_at[layer + 1] && !crosses; i++)
+        crosses = places_holds(places, place, layer) && !places_holds(places, place, intervals->readers[i]);
+    return crosses;
 }
 
-static void sum_up(struct stage_view *view, const struct places *places, uint32_t place)
+static void sum_layer(struct stage_view *view, uint32_t place, uint32_t layer, bool adds)
 {
-    // In one order a place has all that the one before it has.
-    const uint32_t from = places->is_chain && place > 0 ? places->first_of[place - 1] : 0;
-    const uint32_t to = places->is_chain ? places->first_of[place] : places->layers;
+    for (size_t sum = 0; sum < VIEW_SUMS; sum++) {
+        const uint64_t part = part_of(view, (enum view_sum)sum, layer);
+        view->sums[sum][place] += adds ? part : -part;
+    }
+}
+
+// In one order a place has all that the one before it has.
+static void sum_chain(struct stage_view *view, const struct places *places, uint32_t place)
+{
     for (size_t sum = 0; sum < VIEW_SUMS; sum++)
-        view->sums[sum][place] = places->is_chain && place > 0 ? view->sums[sum][place - 1] : 0;
-    for (uint32_t l = from; l < to; l++)
-        for (size_t sum = 0; sum < VIEW_SUMS && (places->is_chain || places_holds(places, place, l)); sum++)
-            view->sums[sum][place] += part_of(view, (enum view_sum)sum, l);
-    view->cut_bytes[place] = bytes_behind(places, view->intervals, place);
+        view->sums[sum][place] = place > 0 ? view->sums[sum][place - 1] : 0;
+    for (uint32_t l = place > 0 ? places->first_of[place - 1] : 0; l < places->first_of[place]; l++)
+        sum_layer(view, place, l, true);
+    view->cut_bytes[place] = view->intervals->cut[places->first_of[place]];
+}
+
+// Counts a tensor again that one of the two places may have crossing it and the other not, once.
+static void recount(struct stage_view *view, const struct places *places, uint32_t place, uint32_t near, uint32_t layer)
+{
+    if (view->counted[layer] == place)
+        return;
+    view->counted[layer] = place;
+    const uint64_t output = view->intervals->memory[layer].output;
+    view->cut_bytes[place] -= crosses(places, view->intervals, near, layer) ? output : 0;
+    view->cut_bytes[place] += crosses(places, view->intervals, place, layer) ? output : 0;
+}
+
+// In a graph places that were made one after the other differ by few layers. Whether a tensor crosses changes only for
+// these, and for what they read.
+static void sum_graph(struct stage_view *view, const struct places *places, uint32_t place)
+{
+    const struct intervals *intervals = view->intervals;
+    const uint32_t near = place > 0 ? place - 1 : 0;  // the empty place is the first
+    for (size_t sum = 0; sum < VIEW_SUMS; sum++)
+        view->sums[sum][place] = place > 0 ? view->sums[sum][near] : 0;
+    view->cut_bytes[place] = place > 0 ? view->cut_bytes[near] : 0;
+    const uint32_t count = places_apart(places, place, near, view->apart);
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t layer = view->apart[i];
+        sum_layer(view, place, layer, places_holds(places, place, layer));
+        recount(view, places, place, near, layer);
+        for (uint32_t k = intervals->source_at[layer]; k < intervals->source_at[layer + 1]; k++)
+            recount(view, places, place, near, intervals->sources[k]);
+    }
 }
 
 bool cut_problem_see_places(struct cut_problem *problem, struct error *error)
@@ -169,8 +204,12 @@ bool cut_problem_see_places(struct cut_problem *problem, struct error *error)
         struct stage_view *view = &problem->views[v];
         if (!grow(view, problem->places->count))
             return error_no_memory(error, "a search");
-        for (; view->known < problem->places->count; view->known++)
-            sum_up(view, problem->places, view->known);
+        for (; view->known < problem->places->count; view->known++) {
+            if (problem->places->is_chain)
+                sum_chain(view, problem->places, view->known);
+            else
+                sum_graph(view, problem->places, view->known);
+        }
     }
     return true;
 }

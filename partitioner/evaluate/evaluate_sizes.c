@@ -13,11 +13,25 @@ static struct edge edge_at(const struct profile *profile, size_t i)
     return profile->is_chain ? (struct edge){ (uint32_t)i, (uint32_t)i + 1 } : profile->edges[i];
 }
 
-// Where the edges that begin at a layer are: all may, but for those of a chain.
+// The first edge that begins at a layer or behind it: edges stand in the order of their beginnings.
+static size_t first_edge(const struct profile *profile, uint32_t layer)
+{
+    size_t first = 0, end = edge_count(profile);
+    while (first < end) {
+        const size_t middle = first + (end - first) / 2;
+        if (edge_at(profile, middle).from < layer)
+            first = middle + 1;
+        else
+            end = middle;
+    }
+    return first;
+}
+
+// Where the edges that begin at a layer are.
 static size_t edges_from(const struct profile *profile, uint32_t layer, size_t *end)
 {
-    *end = profile->is_chain ? min_u32(layer + 1, (uint32_t)edge_count(profile)) : edge_count(profile);
-    return profile->is_chain ? layer : 0;
+    *end = first_edge(profile, layer + 1);
+    return first_edge(profile, layer);
 }
 
 // The number of the segment that holds a layer, or -1.
