@@ -110,6 +110,7 @@ struct cuda_slot {
 
 // Most of it is made when it is asked for first: a queue that only carries messages has a stream and little more.
 struct cuda_queue {
+    const struct device *device;
     struct cuda_launch launch;  // stream, precision, failure; scratch: see cuda_summing_launch_of()
     uint32_t *failure;          // launch.failure, as the host sees it
     struct cublas *cublas;

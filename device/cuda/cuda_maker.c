@@ -178,8 +178,6 @@ static bool cuda_open(struct device *device, const char *detail, struct error *e
 
 static void cuda_close(struct device *device)
 {
-    if (device_is_stuck(device))
-        return;
     cuda_enter(device);
     cuda_clock_close(cuda_device_of(device));
     cuda_forget_attention(cuda_device_of(device));
@@ -220,8 +218,6 @@ static void *cuda_allocate(struct device *device, uint64_t bytes, struct error *
 // cudaFree() waits for the whole GPU, which is why nothing is released while a run is under way.
 static void cuda_release(struct device *device, void *memory)
 {
-    if (device_is_stuck(device))
-        return;
     cuda_enter(device);
     if (cuda_device_of(device)->is_registered)
         cuda_give_shared(memory);
@@ -247,8 +243,6 @@ static void *cuda_allocate_host(struct device *device, uint64_t bytes, struct er
 
 static void cuda_release_host(struct device *device, void *memory)
 {
-    if (device_is_stuck(device))
-        return;
     cuda_enter(device);
     (void)cudaFreeHost(memory);
 }

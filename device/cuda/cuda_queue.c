@@ -41,7 +41,8 @@ static void remove_download(struct cuda_slot **at)
         downloads.end = at;
 }
 
-// Of each queue up to the first that is still to come. On a GPU that broke none comes, and all are forgotten.
+// Of each queue up to the first that is still to come. On a GPU that broke none comes, and all are forgotten; so are those
+// of a device that is stuck, for which nobody waits any more: their place may be gone when they come.
 void cuda_hand_over(void)
 {
     pthread_mutex_lock(&downloads.lock);
@@ -49,6 +50,10 @@ void cuda_hand_over(void)
     for (struct cuda_slot **at = &downloads.first; *at;) {
         struct cuda_slot *slot = *at;
         const bool is_behind = slot->queue->stopped_in == downloads.walks;
+        if (device_is_stuck(slot->queue->device)) {
+            remove_download(at);
+            continue;
+        }
         const cudaError_t status = is_behind ? cudaErrorNotReady : cudaEventQuery(slot->done);
         if (status == cudaErrorNotReady) {
             slot->queue->stopped_in = downloads.walks;
@@ -206,6 +211,7 @@ bool cuda_open_queue(struct queue *queue, struct error *error)
     struct cuda_queue *own = calloc(1, sizeof *own);
     if (!own)
         return error_no_memory(error, "a queue");
+    own->device = queue->device;
     if (!open_all(own, queue->device, error)) {
         close_all(own, queue->device);
         return false;
@@ -272,14 +278,15 @@ void cuda_wait(struct queue *queue)
         queue_fail(queue, "what a queue was given has not been done within ten minutes");
 }
 
-// What does not end is left as it is: what runs may still write to it. Nobody waits for its downloads any more.
+// What does not end is left as it is: what runs may still write to it.
 void cuda_close_queue(struct queue *queue)
 {
     const uint64_t limit_ns = 60 * (uint64_t)1000000000;
-    if (!device_is_stuck(queue->device) && !ends_within(queue, limit_ns))
-        device_get_stuck(queue->device);
+    const bool has_ended_in_time = ends_within(queue, limit_ns);
     forget_downloads(cuda_queue_of(queue));
-    if (!device_is_stuck(queue->device))
+    if (!has_ended_in_time)
+        device_get_stuck(queue->device);
+    else
         close_all(cuda_queue_of(queue), queue->device);
 }
 
