@@ -9,6 +9,7 @@
 #include "common/progress.h"
 #include "common/shown.h"
 #include "partitioner/evaluate/reprice.h"
+#include "partitioner/search/search_request.h"
 #include "partitioner/stability/noisy_profile.h"
 #include "partitioner/stability/plan_keep.h"
 #include "partitioner/stability/regret.h"
@@ -212,9 +213,15 @@ static bool say_at_once(const struct stability_options *given, const struct sear
     if (!plan_use(kept, given->keep, with, BELONGS_BY_MODEL, 0, error)
         || !plan_can_be_kept(kept, given->keep, request, &keeping, &can, error))
         return false;
-    if (!can)
+    if (can)
+        return true;
+    // Where there is no such order, no new plan is taken either.
+    struct schedule *order = search_is_free(request) ? NULL : search_order(request, request->micro_batches, error);
+    const bool may_be_planned = order || search_is_free(request);
+    schedule_free(order);
+    if (may_be_planned)
         command_say("%s", keeping.why);
-    return true;
+    return may_be_planned;
 }
 
 bool stability_check(const struct stability_options *given, const struct search_request *request,
