@@ -79,14 +79,15 @@ static bool add_ends(struct cut_problem *problem, uint32_t stage, uint32_t from,
     return true;
 }
 
-bool cut_reach(struct cut_problem *problem, uint32_t *cuts, bool *found, struct error *error)
+bool cut_reach(struct cut_problem *problem, const struct search_part *part, uint32_t *cuts, bool *found,
+               struct error *error)
 {
     struct reach *reach = calloc(problem->stages + (size_t)1, sizeof reach[0]);
     bool good = reach || error_no_memory(error, "a search");
     if (good)
         reach[0].count = 1;
-    for (uint32_t s = 0; good && s < problem->stages && !context_is_ended(problem->context); s++)
-        for (uint32_t i = 0; good && i < reach[s].count; i++)
+    for (uint32_t s = 0; good && s < problem->stages; s++)
+        for (uint32_t i = 0; good && i < reach[s].count && !part_is_over(problem->context, part); i++)
             good = add_ends(problem, s, reach[s].end[i], &reach[s + 1], error);
     *found = good && reach[problem->stages].count > 0;
     uint32_t end = cuts[problem->stages] = *found ? problem->places->full : 0;

@@ -139,13 +139,14 @@ static struct plan *make_plan(struct cut_problem *problem, const struct cut_stat
 // --- the whole ------------------------------------------------------------------------------------
 
 // Stages as long as their devices can hold, where hardly anything fits.
-static bool find_within_reach(struct cut_problem *problem, struct cut_state *best, struct error *error)
+static bool find_within_reach(struct cut_problem *problem, struct cut_state *best, const struct search_part *part,
+                              struct error *error)
 {
     struct cut_state state;
     bool found = false;
     if (!problem->schedule.is_alone || !problem->places->is_chain)
         return true;
-    bool good = cut_state_create(&state, problem, error) && cut_reach(problem, state.cuts, &found, error)
+    bool good = cut_state_create(&state, problem, error) && cut_reach(problem, part, state.cuts, &found, error)
              && (!found || cut_state_complete(problem, &state, 0, problem->stages, NO_TIME, error));
     if (good && found && cut_state_is_better(&state, best))
         cut_state_copy(best, &state, problem);
@@ -165,7 +166,7 @@ static bool find_any(struct cut_problem *problem, struct cut_state *best, bool *
         part.until_work = max_u64(part.until_work, part.work + LEAST_WORK);
     if (!cut_find_least_lacking(problem, best, &part, &certain, error))
         return false;
-    if (best->most_lacking > 0 && !certain && !find_within_reach(problem, best, error))
+    if (best->most_lacking > 0 && !certain && !find_within_reach(problem, best, &part, error))
         return false;
     *none = certain && best->most_lacking > 0 && !problem->is_partial;
     return true;

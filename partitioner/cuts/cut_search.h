@@ -19,7 +19,8 @@ bool cut_start(struct cut_problem *problem, struct cut_state *best, struct error
 bool cut_sharpen(struct cut_problem *problem, struct cut_state *best, struct error *error);
 
 // Cuts of which every stage fits, where ranks have one stage and the layers one order; *found: whether there are some.
-bool cut_reach(struct cut_problem *problem, uint32_t *cuts, bool *found, struct error *error);
+bool cut_reach(struct cut_problem *problem, const struct search_part *part, uint32_t *cuts, bool *found,
+               struct error *error);
 
 // The cuts that lack least, where ranks have one stage and the layers one order: betters `best` in a part of the
 // search. *certain: nothing lacks less.

@@ -14,6 +14,7 @@ static bool layer_needs(const struct cut_problem *problem, uint32_t layer, uint3
     const struct stage_bytes alone =
         stage_bytes_of_split(interval_bytes(intervals, layer, layer + 1), intervals->splits);
     const uint64_t messages = stage_memory_of(&alone, slots).buffers_bytes;
+    intervals->until_ns = 0;  // however late it is: a single layer is done at once
     if (!recompute_least_bytes(intervals, layer, layer + 1, slots, false, bytes, &complete, &work, error))
         return false;
     *bytes = complete && *bytes > messages ? *bytes - messages : 0;

@@ -46,6 +46,7 @@ static bool range_open(const struct cut_problem *problem, uint32_t stage, uint32
     const struct stage_view *view = &problem->views[problem->view_of[stage]];
     *range = (struct range){ .intervals = view->intervals, .first = places_size(places, from),
                              .end = places_size(places, to) };
+    view->intervals->until_ns = problem->context->deadline_ns;  // which is put forward as it becomes known what is left
     if (places->is_chain)
         return true;
     uint32_t *order = malloc((places->layers + (size_t)1) * sizeof order[0]);
@@ -65,6 +66,7 @@ static bool range_open(const struct cut_problem *problem, uint32_t stage, uint32
     }
     range->intervals->splits = view->intervals->splits;
     range->intervals->replicas = view->intervals->replicas;
+    range->intervals->until_ns = view->intervals->until_ns;
     problem->context->work += 8 + places->layers / 2;
     return true;
 }

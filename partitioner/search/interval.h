@@ -29,6 +29,7 @@ struct intervals {
     uint32_t layers;
     uint32_t replicas;  // of the stage that is asked about; 1 until somebody knows better
     uint32_t splits;  // parts in which sequences go through a stage; 1 until a schedule says otherwise
+    uint64_t until_ns;  // by clock_now_ns(): what is worked out of intervals is cut short from then on; 0: never
     struct interval_sums *before;  // of each layer; layers + 1
     struct layer_memory *memory;   // of each layer
     uint64_t *cut;         // bytes of a message over the cut in front of layer i; layers + 1

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "common/number.h"
 #include "partitioner/search/recompute_prices.h"
 
@@ -105,10 +106,12 @@ static uint64_t ask(const struct recompute_bounds *bounds, uint32_t stage, uint3
 }
 
 // All stages that begin with a layer and end up to `end` or somewhat later, at once: ways to recompute are the same for
-// all of them. False without memory.
+// all of them. False without memory, or time.
 static bool price_row(struct recompute_bounds *bounds, uint32_t first, uint32_t end)
 {
     struct row *row = &bounds->rows[first];
+    if (bounds->intervals->until_ns && clock_now_ns() >= bounds->intervals->until_ns)
+        return false;
     const uint32_t until = min_u32(end + (end - first) / 2 + 4, bounds->intervals->layers);
     uint64_t *at = realloc(row->at, ((size_t)until - first + 1) * bounds->stages * sizeof *at);
     if (!at)

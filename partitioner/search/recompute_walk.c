@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "common/number.h"
 
 #define NO_BIT 255
@@ -447,9 +448,11 @@ static bool walk_layers(struct recompute_walk *walk)
     for (uint32_t l = walk->first; l < walk->end; l++) {
         if (!thin_out(walk, l))
             return false;
+        if (walk->intervals->until_ns && clock_now_ns() >= walk->intervals->until_ns)
+            walk->most_labels = 1;  // to the end at once: what is left is still a way, if it fits
         const size_t count = walk->positions[l - walk->first].count;
         for (uint32_t i = 0; i < count; i++) {
-            if (walk->made > (walk->wanted == RECOMPUTE_LEAST ? MOST_MADE_LEAST : MOST_MADE))
+            if (walk->most_labels > NARROW && walk->made > (walk->wanted == RECOMPUTE_LEAST ? MOST_MADE_LEAST : MOST_MADE))
                 walk->most_labels = NARROW;
             const struct recompute_label label = walk->positions[l - walk->first].at[i];
             if (!keep_layer(walk, l, &label, i) || !drop_layers(walk, l, &label, i))

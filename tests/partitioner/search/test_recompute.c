@@ -391,6 +391,43 @@ static void a_walk_that_was_cut_short_says_so_and_still_fits(void **state)
     profile_free(profile);
 }
 
+// Past its time a walk goes to its end with a single way at each layer: there is still one, if that fits, and never is it
+// said that all were tried.
+static void a_walk_that_is_late_is_short_and_says_so(void **state)
+{
+    (void)state;
+    uint64_t seed = 7, ways = 0;
+    const struct slots slots = { .input = { 1, 4, 4 }, .kept = 4, .kept_through = 4, .held = 1, .versions = 1 };
+    for (uint64_t trial = 0; trial < test_trials(10, 100); trial++) {
+        struct error error = { 0 };
+        struct profile *profile = uneven_profile(&seed);
+        struct intervals *intervals = intervals_create(profile, &(struct holding){ .optimizer = OPTIMIZER_ADAMW }, &error);
+        uint64_t least, late, work[2] = { 0 }, none = 0;
+        bool complete, late_complete;
+        assert_good(intervals, error);
+        assert_good(recompute_least_bytes(intervals, 0, 60, &slots, true, &least, &complete, &none, &error), error);
+        intervals->until_ns = 1;
+        assert_good(recompute_least_bytes(intervals, 0, 60, &slots, true, &late, &late_complete, &none, &error), error);
+        assert_true(!late_complete && late >= least);
+        struct recompute_list list[2];
+        for (int is_late = 0; is_late < 2; is_late++) {
+            intervals->until_ns = is_late;
+            assert_good(recompute_search(intervals, 0, 60, &slots, least * 13 / 10, RECOMPUTE_LEAST, 20000,
+                                         &work[is_late], &list[is_late], &error), error);
+        }
+        assert_false(list[1].complete);
+        assert_true(list[0].count == 1 && list[1].count <= 1 && work[1] < work[0] / 10);
+        if (list[1].count > 0)
+            assert_true(list[1].at[0].forward_ns >= list[0].at[0].forward_ns);
+        ways += list[1].count;
+        recompute_list_clear(&list[0]);
+        recompute_list_clear(&list[1]);
+        intervals_free(intervals);
+        profile_free(profile);
+    }
+    print_message("# %llu of them have a way\n", (unsigned long long)ways);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -399,6 +436,7 @@ int main(void)
         cmocka_unit_test(long_stages_recompute_as_little_as_their_fronts_say),
         cmocka_unit_test(a_few_labels_find_nearly_what_many_find),
         cmocka_unit_test(a_walk_that_was_cut_short_says_so_and_still_fits),
+        cmocka_unit_test(a_walk_that_is_late_is_short_and_says_so),
     };
     return cmocka_run_group_tests_name("recompute", tests, NULL, NULL);
 }
