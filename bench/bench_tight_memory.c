@@ -3,15 +3,19 @@
 // (random_cuts.h). PipeDream's profiles by 1f1b, four micro-batches per rank, sgd, links of
 // 12 GB/s and 5 us.
 //
-//     bench_tight_memory [--all] [--seconds N] [MODEL [RANKS]]
+//     bench_tight_memory [--all] [--seconds N] [--random N] [--seed N] [MODEL [RANKS]]
 //
-// --all: plans over all orders of the layers; --seconds: of trying, for each plan (20). Exits
-// with 1 where a plan is slower than it may be.
+// --all: plans over all orders of the layers; --seconds: of trying, for each step (20), and for
+// each of the limits between the least and twice that which are drawn behind the steps (5), two
+// for each profile and number of ranks, in a soak twenty, with a seed (1) that is printed;
+// --random: so many of them, and no steps. Exits with 1 where a plan is slower than it may be.
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "bench/random_cuts.h"
 #include "bench/real_profiles.h"
+#include "common/random.h"
 #include "partitioner/plan_search.h"
 
 enum { STEPS = 12 };
@@ -22,7 +26,10 @@ static const char *const graphs[] = { "alexnet", "gnmt", "gnmt_large", "inceptio
 
 struct options {
     bool all_orders;
-    double seconds;
+    double seconds;     // 0: as usual
+    unsigned limits;    // drawn at random
+    bool has_steps;
+    uint64_t seed;
     const char *model;  // NULL: all
     uint32_t ranks;     // 0: 4, 8 and 16
 };
@@ -35,6 +42,7 @@ struct bench {
     struct random_cuts *twin;
     uint64_t least_bytes;
     uint64_t quickest_ns;  // of our plans so far
+    double worst;          // of the plans against what trying finds
     unsigned *faults;
 };
 
@@ -65,8 +73,8 @@ static void print_step(struct bench *bench, unsigned percent, uint64_t bytes, ui
     const bool has_both = ours < UINT64_MAX && twin < UINT64_MAX;
     const bool rises = ours > bench->quickest_ns;
     const bool is_slower = twin < UINT64_MAX && (ours == UINT64_MAX || ratio > ABOVE_TWIN);
-    printf("%-12s %2u  %3u %%  %7.3f GiB", bench->request.profile->model, bench->request.ranks, percent,
-           (double)bytes / (1 << 30));
+    printf("%-12s %2u  %3u %%  %14llu B", bench->request.profile->model, bench->request.ranks, percent,
+           (unsigned long long)bytes);
     print_time(ours);
     print_time(twin);
     if (has_both)
@@ -80,7 +88,13 @@ static void print_step(struct bench *bench, unsigned percent, uint64_t bytes, ui
     printf("\n");
     fflush(stdout);
     *bench->faults += rises || is_slower;
+    bench->worst = has_both && ratio > bench->worst ? ratio : bench->worst;
     bench->quickest_ns = ours < bench->quickest_ns ? ours : bench->quickest_ns;
+}
+
+static double seconds_of(const struct bench *bench, double usual)
+{
+    return bench->options->seconds > 0 ? bench->options->seconds : usual;
 }
 
 static bool plan_steps(struct bench *bench, struct error *error)
@@ -90,10 +104,42 @@ static bool plan_steps(struct bench *bench, struct error *error)
         const uint64_t bytes = bench->least_bytes + bench->least_bytes * i / (STEPS - 1);
         uint64_t ours = 0, twin = 0;
         good = plan_ours(bench, bytes, &ours, error)
-            && random_cuts_search(bench->twin, bytes, bench->options->seconds, &twin, error);
+            && random_cuts_search(bench->twin, bytes, seconds_of(bench, 20), &twin, error);
         if (good)
             print_step(bench, 100 + 100 * i / (STEPS - 1), bytes, ours, twin);
     }
+    return good;
+}
+
+static int compare_bytes(const void *a, const void *b)
+{
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+// The least first, so that a plan which is slower than one with less memory is seen.
+static bool plan_random(struct bench *bench, struct error *error)
+{
+    const unsigned count = bench->options->limits;
+    uint64_t seed = bench->options->seed, *limits = calloc(count, sizeof limits[0]);
+    bool good = limits || error_no_memory(error, "limits");
+    bench->quickest_ns = UINT64_MAX;
+    bench->worst = 0;
+    for (unsigned i = 0; good && i < count; i++)
+        limits[i] = bench->least_bytes + random_below(&seed, bench->least_bytes + 1);
+    if (good)
+        qsort(limits, count, sizeof limits[0], compare_bytes);
+    for (unsigned i = 0; good && i < count; i++) {
+        uint64_t ours = 0, twin = 0;
+        good = plan_ours(bench, limits[i], &ours, error)
+            && random_cuts_search(bench->twin, limits[i], seconds_of(bench, 5), &twin, error);
+        if (good)
+            print_step(bench, (unsigned)(100 * limits[i] / bench->least_bytes), limits[i], ours, twin);
+    }
+    free(limits);
+    if (good)
+        printf("%-12s %2u  worst ratio of %u limits drawn with seed %llu: %.4f\n", bench->request.profile->model,
+               bench->request.ranks, count, (unsigned long long)bench->options->seed, bench->worst);
     return good;
 }
 
@@ -107,7 +153,7 @@ static bool plan_model(const struct options *options, const struct profile *prof
                                              .holding.optimizer = OPTIMIZER_SGD };
     bench.twin = bench.cluster ? random_cuts_create(&bench.request, error) : NULL;
     const bool good = bench.twin && random_cuts_least_bytes(bench.twin, &bench.least_bytes, error)
-                   && plan_steps(&bench, error);
+                   && (!options->has_steps || plan_steps(&bench, error)) && plan_random(&bench, error);
     random_cuts_free(bench.twin);
     cluster_free(bench.cluster);
     return good;
@@ -132,6 +178,10 @@ static bool read_options(int count, char **arguments, struct options *options)
             options->all_orders = true;
         else if (strcmp(arguments[at], "--seconds") == 0 && at + 1 < count)
             options->seconds = strtod(arguments[++at], NULL);
+        else if (strcmp(arguments[at], "--random") == 0 && at + 1 < count)
+            options->limits = (unsigned)strtoul(arguments[++at], NULL, 10), options->has_steps = false;
+        else if (strcmp(arguments[at], "--seed") == 0 && at + 1 < count)
+            options->seed = strtoull(arguments[++at], NULL, 10);
         else
             return false;
     }
@@ -142,11 +192,12 @@ static bool read_options(int count, char **arguments, struct options *options)
 
 int main(int count, char **arguments)
 {
-    struct options options = { .seconds = 20 };
+    struct options options = { .limits = getenv("WEIR_SOAK") ? 20 : 2, .has_steps = true, .seed = 1 };
     struct error error = { 0 };
     unsigned faults = 0;
     if (!read_options(count, arguments, &options))
-        return fprintf(stderr, "Usage: bench_tight_memory [--all] [--seconds N] [MODEL [RANKS]]\n"), 2;
+        return fprintf(stderr, "Usage: "
+                       "bench_tight_memory [--all] [--seconds N] [--random N] [--seed N] [MODEL [RANKS]]\n"), 2;
     if (!real_profiles_are_here())
         return 0;
     printf("model     ranks  memory                         ours             trying   ratio\n");

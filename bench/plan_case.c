@@ -1,6 +1,7 @@
 #include "bench/plan_case.h"
 
 #include "bench/made_chain.h"
+#include "bench/made_graph.h"
 #include "bench/real_profiles.h"
 #include "bench/repeated_profile.h"
 #include "partitioner/plan_search.h"
@@ -19,13 +20,22 @@ static bool draw_noise(struct plan_case *plan_case, const char *number, struct e
     return true;
 }
 
+// "graph300" or "graph300.7", the seventh of that size.
+static struct profile *find_graph(const char *word, struct error *error)
+{
+    char *rest;
+    const uint32_t layers = (uint32_t)strtoul(word, &rest, 10);
+    return made_graph(layers, *rest == '.' ? strtoull(rest + 1, NULL, 10) : 1, error);
+}
+
 // "inception_v3", "inception_v3*2", "chain500".
 static struct profile *find_profile(char *word, struct error *error)
 {
     char *times = strchr(word, '*');
     if (times)
         *times++ = '\0';
-    struct profile *profile = strncmp(word, "chain", 5) == 0
+    struct profile *profile = strncmp(word, "graph", 5) == 0 ? find_graph(word + 5, error)
+        : strncmp(word, "chain", 5) == 0
         ? made_chain("chain", (uint32_t)strtoul(word + 5, NULL, 10), false, error) : real_profile(word, error);
     if (!profile || !times)
         return profile;

@@ -3,9 +3,9 @@
 //     tight/gnmt-gpipe-p8-110  gnmt gpipe m=16 | 8 devices, 986531200B, 12GB/s 5us
 //     name of the case         profile, schedule, words | the cluster's synopsis
 //
-// A profile is one of PipeDream's, `chain500` (made_chain.h), `inception_v3*2` (twice, one
-// after the other), or `gnmt~3`: the third draw of times that vary by 3 %. All devices of the
-// cluster are ranks. The words are
+// A profile is one of PipeDream's, `chain500` (made_chain.h), `graph300.7` (made_graph.h, and its
+// seed), `inception_v3*2` (twice, one after the other), or `gnmt~3`: the third draw of times that
+// vary by 3 %. All devices of the cluster are ranks. The words are
 //
 //     m=N                    micro-batches
 //     all                    over all orders of the layers, not the profile's own
