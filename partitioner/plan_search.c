@@ -259,16 +259,115 @@ static struct plan *search_orders(const struct search_request *given, struct err
     return plan;
 }
 
+static struct plan *search_whole(const struct search_request *request, struct error *error)
+{
+    if (profile_has_one_order(request->profile))
+        return search_one_order(request, error);
+    if (request->wanted.own_order || request->pinned.count > 0)  // pins are for the profile's own order
+        return search_own_of_several(request, error);
+    return search_orders(request, error);
+}
+
+// --- as if devices had memory for anything --------------------------------------------------------
+
+// Of the budget: what a glance takes at whether that may lead anywhere.
+enum { GLANCE = 16 };
+
+// The plan of such devices, put on those that are given, whether it fits or not. NULL where there is none.
+static struct plan *search_ample(const struct search_request *given, uint64_t budget, struct plan_excess *excess,
+                                 struct error *error)
+{
+    struct search_request request = *given;
+    struct cluster *ample = cluster_copy(given->cluster, error), *own = cluster_copy(given->cluster, error);
+    struct error why = { 0 };
+    struct plan *plan = NULL;
+    for (size_t d = 0; ample && d < ample->device_count; d++)
+        ample->devices[d].memory_bytes = JSON_MAX;
+    request.cluster = ample;
+    request.limits.budget = budget;
+    request.found.shortage = NULL;
+    if (ample && own)
+        plan = search_whole(&request, &why);
+    if (why.kind == ERROR_MACHINE)
+        *error = why;
+    cluster_free(ample);
+    if (!plan) {
+        cluster_free(own);
+        return NULL;
+    }
+    cluster_free(plan->cluster);
+    plan->cluster = own;
+    const bool is_put = plan_predict(plan, given->profile, error) && plan_find_excess(plan, own, excess, error);
+    if (is_put && (excess->lacks_bytes > 0 || plan_evaluate(plan, given->profile, error)))
+        return plan;
+    error->kind = ERROR_MACHINE;
+    plan_free(plan);
+    return NULL;
+}
+
+// The plan that wants no limit, if it fits: then it is found however little more there is than it needs. *bound_ns: what no
+// plan can beat, limits or none. Of a deadline it has half. Where the plan of a glance lacks half of what there is, none of
+// a longer look is expected to fit.
+static struct plan *search_unlimited(const struct search_request *given, uint64_t *bound_ns, struct error *error)
+{
+    const uint64_t usual = profile_has_one_order(given->profile) || given->wanted.own_order ? SEARCH_DEFAULT_BUDGET
+                                                                                            : ORDERS_DEFAULT_BUDGET;
+    const uint64_t budget = given->limits.budget ? given->limits.budget : usual;
+    struct search_request request = *given;
+    struct plan_excess excess = { 0 };
+    request.limits.deadline_ns = given->limits.deadline_ns / 2 / GLANCE;
+    struct plan *plan = search_ample(&request, 1 + budget / GLANCE, &excess, error);
+    const bool is_far = !plan || excess.lacks_bytes > excess.has_bytes / 2;
+    const bool is_proved = plan && plan->certificate.proved;
+    if (is_far || (is_proved && excess.lacks_bytes == 0)) {
+        *bound_ns = plan ? plan->certificate.lower_bound_ns : 0;
+        if (!is_far)
+            return plan;
+        plan_free(plan);
+        return NULL;
+    }
+    plan_free(plan);
+    request.limits.deadline_ns = given->limits.deadline_ns / 2;
+    plan = search_ample(&request, budget, &excess, error);
+    *bound_ns = plan ? plan->certificate.lower_bound_ns : 0;
+    if (plan && excess.lacks_bytes == 0)
+        return plan;
+    plan_free(plan);
+    return NULL;
+}
+
+static bool heeds_memory_last(const struct search_request *request)
+{
+    return request->wanted.ample_first && !request->wanted.any && !request->wanted.below_ns && !request->network
+        && !request->holding.activations_on_host;
+}
+
+// --- any request ----------------------------------------------------------------------------------
+
 struct plan *plan_search(const struct search_request *given, struct error *error)
 {
     struct search_request request = *given;
+    const uint64_t began = clock_now_ns(), deadline = given->limits.deadline_ns;
+    uint64_t bound_ns = 0;
     if (!check(&request, error))
         return NULL;
-    if (profile_has_one_order(given->profile))
-        return search_one_order(&request, error);
-    if (given->wanted.own_order || given->pinned.count > 0)  // pins are for the profile's own order
-        return search_own_of_several(&request, error);
-    return search_orders(&request, error);
+    if (!heeds_memory_last(&request))
+        return search_whole(&request, error);
+    struct plan *ample = search_unlimited(&request, &bound_ns, error);
+    if (error->kind != ERROR_NONE || (ample && !(deadline && strstr(ample->certificate.stopped, "deadline"))))
+        return ample;
+    const uint64_t gone = clock_now_ns() - began;
+    request.limits.deadline_ns = !deadline ? 0 : gone < deadline ? deadline - gone : 1;
+    struct plan *plan = better(ample, search_whole(&request, error));
+    if (plan) {
+        char stopped[sizeof plan->certificate.stopped];
+        *error = (struct error){ 0 };
+        snprintf(stopped, sizeof stopped, "%s", plan->certificate.stopped);
+        certificate_bound(&plan->certificate, max_u64(bound_ns, plan->certificate.lower_bound_ns), stopped);
+        if (given->found.least_ns)
+            *given->found.least_ns = min_u64(plan->certificate.value_ns, max_u64(bound_ns, *given->found.least_ns));
+    }
+    return plan;
 }
 
 void plan_search_blame_deadline(uint64_t deadline_ns, struct error *error)

@@ -71,6 +71,7 @@ struct search_wanted {
     uint64_t below_ns;  // of a search that is part of another: only quicker plans matter; 0: all do
     bool own_order;     // of a graph's layers: only the profile's own is searched, which is cheaper
     bool all_orders;    // layouts/ is to search all of them at once (plan_search() says so)
+    bool ample_first;   // a plan as if devices had memory for anything is looked for first: up to twice the work
     bool any;           // only whether something fits is asked: the first plan will do, and little is done for it
 };
 
