@@ -13,6 +13,7 @@ from torch.utils import _pytree as tree
 
 from ..capture.parts import Parts
 from ..capture.profiling import as_device
+from ..capture.recording import autocast_state
 from ..capture.replay import Loss
 from ..documents import Plan, Schedule
 from .flow import cut_stages, look_at_values, take_apart
@@ -21,6 +22,7 @@ from ..capture.errors import refusal
 from .runtime import NamedStage, make_runtime
 from .stage_module import StageModule
 from .tied import TiedGradients
+from .unchanged import Recorded
 
 
 class Pipeline:
@@ -52,6 +54,7 @@ class Pipeline:
         self._parts = take_apart(self._model, sample, document)
         gives_loss = self._pipe.has_backward() and self._loss_fn is None
         seen = look_at_values(self._parts, sample, Loss(self._parts, None, None) if gives_loss else None)
+        self._recorded = Recorded(self._parts, sample, lambda again: take_apart(self._model, again, document))
         cut = cut_stages(self._parts, document["stages"])
         splits = self._pipe.splits_backward()
         self._metas = {stage.number: ([seen.metas[value] for value in stage.received],
@@ -63,6 +66,7 @@ class Pipeline:
         names = {parameter: name for name, parameter in self._model.named_parameters()}
         self._names = {parameter: names[parameter] for parameter in self.modules.parameters()}
         self._tied = TiedGradients(cut, self._pipes, dist.get_rank(self._group), self._groups_of)
+        self._autocast = autocast_state(self.device.type)
         self._connect()
 
     def _check_gradients_cross(self) -> None:
@@ -133,15 +137,44 @@ class Pipeline:
         calls = self.micro_batches_of(inputs if inputs else named)
         if self._parts is None:
             self.build(calls[0])
+        self._check_is_as_built(calls)
         is_first, is_last = 0 in self.stages, len(self._pipe.rank_of) - 1 in self.stages
         tensors = [self._tensors_of(call) for call in calls] if is_first else None
         self._made.clear()
         if not self._pipe.has_backward():
             made = self._runtime.step(arg_mbs=tensors)
             return self._result(made) if is_last else None
-        self._runtime.step(arg_mbs=tensors, target_mbs=self._targets(target) if is_last else None, return_outputs=False)
-        self._tied.add_up()
+        with self._tied.of_this_step():
+            self._runtime.step(arg_mbs=tensors, target_mbs=self._targets(target) if is_last else None,
+                               return_outputs=False)
         return list(self._made)
+
+    def clip_grad_norm_(self, max_norm: float) -> torch.Tensor:
+        """torch.nn.utils.clip_grad_norm_ of the whole model: every rank calls it, between `step` and the optimizer's.
+
+        Returns:
+            the norm (2) of all gradients before, the same on every rank: of all stages, tied weights counted once.
+        """
+        given = [parameter for parameter in self.parameters() if parameter.grad is not None]
+        counted = [parameter.grad for parameter in given if self._tied.is_counted(parameter)]
+        norm = torch.nn.utils.get_total_norm(counted).to(self.device, torch.float64)
+        square = norm.square()
+        dist.all_reduce(square, group=self._pipe_group)
+        total = square.sqrt().to(torch.float32)
+        torch.nn.utils.clip_grads_with_norm_(given, max_norm, total)
+        return total
+
+    def _check_is_as_built(self, calls: Sequence[Any]) -> None:
+        """What stages were made of is not looked at by them: a step that would need others is refused."""
+        now = autocast_state(self.device.type)
+        if now[1:] != self._autocast[1:] and (now[1] or self._autocast[1]):
+            def said(state: tuple) -> str:
+                return f"autocast to {str(state[2]).removeprefix('torch.')}" if state[1] else "no autocast"
+            raise refusal(f"there is {said(now)} around this step, and there was {said(self._autocast)} when the stages "
+                          "were made, which have agreed on the types of their messages: call weir.torch.pipeline and "
+                          "step under the same torch.autocast")
+        if tree.tree_leaves(calls[0]):  # ranks behind the first may be called without inputs
+            self._recorded.check(calls[0])
 
     def _tensors_of(self, sample: Any) -> tuple[torch.Tensor, ...]:
         tensors = self._parts.tensors_of(sample)

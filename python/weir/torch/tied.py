@@ -1,6 +1,7 @@
 """Tied parameters on several stages: each holds a copy, and the copies' gradients are added up."""
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -21,6 +22,7 @@ class TiedGradients:
                     for parameter in part.module.parameters():
                         stages_of.setdefault(parameter, set()).add(number)
         self._shared: list[tuple[torch.nn.Parameter, Any]] = []
+        self._of_others: set[torch.nn.Parameter] = set()  # copies of what a rank in front of this one has
         for parameter, stages in stages_of.items():
             for pipe in pipes:
                 ranks = sorted({pipe.ranks[pipe.rank_of[stage]] for stage in stages})
@@ -28,10 +30,33 @@ class TiedGradients:
                     group = groups_of([ranks])[0]
                     if rank in ranks:
                         self._shared.append((parameter, group))
+                        self._of_others.update([parameter] if rank != ranks[0] else [])
 
-    def add_up(self) -> None:
-        """Called once a step's backwards are done: each copy gets the sum of all gradients."""
-        for parameter, group in self._shared:
-            if parameter.grad is None:
-                parameter.grad = torch.zeros_like(parameter)
-            dist.all_reduce(parameter.grad, group=group)
+        self._make_equal()
+
+    def _make_equal(self) -> None:
+        """Copies begin as the first rank has them, as DDP's replicas do: ranks may have been seeded apart."""
+        with torch.no_grad():
+            for parameter, group in self._shared:
+                dist.broadcast(parameter, group=group, group_src=0)
+
+    def is_counted(self, parameter: torch.nn.Parameter) -> bool:
+        """Of all copies one is, where a sum is over all parameters of the model."""
+        return parameter not in self._of_others
+
+    @contextlib.contextmanager
+    def of_this_step(self) -> Iterator[None]:
+        """Around a step's backwards: each copy gets the sum of the gradients of all, added to what was there before."""
+        before = [parameter.grad for parameter, _ in self._shared]
+        for parameter, _ in self._shared:
+            parameter.grad = None
+        try:
+            yield
+            for parameter, group in self._shared:
+                if parameter.grad is None:
+                    parameter.grad = torch.zeros_like(parameter)
+                dist.all_reduce(parameter.grad, group=group)
+        finally:
+            for (parameter, _), grad in zip(self._shared, before):
+                if grad is not None:
+                    parameter.grad = grad if parameter.grad is None else grad.add_(parameter.grad)

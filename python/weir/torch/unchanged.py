@@ -1,0 +1,189 @@
+"""Whether a model still does what its stages were made of.
+
+Stages are steps that were seen to run (docs/decisions/060). What the modules that were taken apart read besides
+tensors is written into these steps: attributes, numbers that the model is handed, buffers that only constants are made
+of. Where such a thing has changed, the model is recorded again: a step with another program would have gradients of a
+model that nobody has.
+"""
+
+import functools
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+import torch
+from torch import nn
+from torch.utils import _pytree as tree
+
+from ..capture.errors import refusal
+from ..capture.leaves import plain_name, uncompiled
+from ..capture.parts import Parts
+from ..capture.recording import Attribute, Program, Step, Value, as_call
+
+_OF_MODULES = frozenset(vars(nn.Module()))  # what every module has, and no forward reads
+_DEEPEST = 4  # objects in objects, such as a configuration's
+
+
+# --- programs ------------------------------------------------------------------------------------
+
+def _is_same(a: Any, b: Any) -> bool:
+    """Two leaves of a step's arguments, or two calls."""
+    if isinstance(a, Attribute) and isinstance(b, Attribute):
+        return a.name == b.name
+    if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
+        return a.shape == b.shape and a.dtype == b.dtype and torch.equal(a.nan_to_num(), b.nan_to_num())
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, functools.partial):
+        return _is_same(a.func, b.func) and a.args == b.args and a.keywords == b.keywords
+    if hasattr(a, "__code__"):  # a function that a forward makes anew is another object each time
+        return a.__code__ is b.__code__
+    return a is b or a == b or (a != a and b != b)
+
+
+def _shown(leaf: Any) -> str:
+    if isinstance(leaf, torch.Tensor):
+        return f"a constant of shape {tuple(leaf.shape)}" if leaf.numel() != 1 else f"{leaf.item():.6g}"
+    return leaf.name if isinstance(leaf, Attribute) else f"value {leaf.index}" if isinstance(leaf, Value) else f"{leaf!r:.60}"
+
+
+def _step_differs(a: Step, b: Step) -> Optional[str]:
+    name = a.leaf or getattr(a.call, "__name__", str(a.call))
+    if not _is_same(a.call, b.call) or a.leaf != b.leaf:
+        return f"{b.leaf or getattr(b.call, '__name__', b.call)} runs in place of {name}"
+    if a.spec != b.spec or len(a.arguments) != len(b.arguments):
+        return f"{name} is called in another way"
+    for mine, theirs in zip(a.arguments, b.arguments):
+        if not _is_same(mine, theirs):
+            return f"{name} is handed {_shown(theirs)} in place of {_shown(mine)}"
+    if (a.outputs, a.changed, a.grad, a.autocast) != (b.outputs, b.changed, b.grad, b.autocast):
+        return f"{name} is called in another way"
+    return None
+
+
+def difference(a: Program, b: Program) -> Optional[str]:
+    """What the second does otherwise than the first, or None."""
+    for mine, theirs in zip(a.steps, b.steps):
+        said = _step_differs(mine, theirs)
+        if said is not None:
+            return said
+    if len(a.steps) != len(b.steps):
+        return f"it does {len(b.steps)} steps and not {len(a.steps)}"
+    if a.result_spec != b.result_spec or not all(map(_is_same, a.result, b.result)):
+        return "it returns something else"
+    return None
+
+
+# --- what a program has been made of -------------------------------------------------------------
+
+def _frozen(thing: Any, depth: int = 0) -> Any:
+    """Something that is equal as long as the thing is as it was."""
+    if isinstance(thing, torch.Tensor):  # of which nothing is read here: it may be large, or on a GPU
+        return "tensor", id(thing), thing._version
+    if isinstance(thing, float) and thing != thing:
+        return "nan"
+    if thing is None or isinstance(thing, (bool, int, float, complex, str, bytes)):
+        return type(thing).__name__, thing
+    if depth < _DEEPEST and isinstance(thing, (tuple, list, set, frozenset)):
+        return type(thing).__name__, tuple(_frozen(item, depth + 1) for item in thing)
+    if depth < _DEEPEST and isinstance(thing, dict):
+        return "dict", tuple((_frozen(key, depth + 1), _frozen(item, depth + 1)) for key, item in thing.items())
+    if hasattr(thing, "tobytes"):  # numpy's
+        return type(thing).__name__, thing.tobytes()
+    if depth < _DEEPEST and hasattr(thing, "__dict__") and not isinstance(thing, (nn.Module, type)) and not callable(thing):
+        return type(thing).__name__, id(thing), _frozen(vars(thing), depth + 1)
+    return type(thing).__name__, id(thing)
+
+
+def _entered(model: nn.Module, program: Program) -> List[Tuple[str, nn.Module]]:
+    """The modules that were taken apart: those in no leaf."""
+    leaves = {plain_name(step.leaf) for step in program.steps if step.leaf is not None}
+    if "" in leaves:
+        return []
+
+    def is_inside(name: str) -> bool:
+        above = name.split(".")
+        return any(".".join(above[:end]) in leaves for end in range(1, len(above) + 1))
+
+    return [(name, module) for name, module in model.named_modules() if name == "" or not is_inside(name)]
+
+
+def _state_of(modules: List[Tuple[str, nn.Module]]) -> Dict[str, Any]:
+    """By qualified name, their attributes and buffers."""
+    state = {}
+    for name, module in modules:
+        prefix = f"{name}." if name else ""
+        for key, thing in vars(module).items():
+            if key not in _OF_MODULES:
+                state[prefix + key] = _frozen(thing)
+        state.update((prefix + key, _frozen(thing)) for key, thing in module._buffers.items())
+    return state
+
+
+def _numbers_of(call: Any) -> List[Any]:
+    return [_frozen(leaf) for leaf in tree.tree_leaves(as_call(call)) if not isinstance(leaf, torch.Tensor)]
+
+
+# --- the check -----------------------------------------------------------------------------------
+
+class Recorded:
+    """The parts of a model, and what they were made of. `record(sample)` takes the model apart once more."""
+
+    def __init__(self, parts: Parts, sample: Any, record: Callable[[Any], Parts]):
+        self._model, self._program = uncompiled(parts.model), parts.program
+        self._record, self._sample = record, sample
+        self._modules = _entered(self._model, self._program)
+        self._kind = None  # of the mode that the steps are for, where another mode has others
+        self._check_twice()
+        self._state, self._numbers = _state_of(self._modules), _numbers_of(sample)
+
+    def _check_twice(self) -> None:
+        """What is drawn, counted or read from data must not be written into steps; a mode may be, and is kept then."""
+        said = difference(self._program, self._record(_other_rows(self._sample)).program)
+        if said is not None:
+            raise refusal(f"the model does other steps each time that it runs ({said}): what it counts, draws outside "
+                          "of PyTorch or reads from the data would be frozen as it is now; move that into a module "
+                          "that is not taken apart (depth)")
+        mode, modes = self._model.training, [(module, module.training) for module in self._model.modules()]
+        try:
+            self._model.train(not mode)
+            said = difference(self._program, self._record(self._sample).program)
+        except Exception:  # whatever the model does in that mode, it is not this
+            said = "it cannot be taken apart in the other mode"
+        finally:
+            for module, training in modes:
+                module.training = training
+        if said is not None:
+            self._kind = [(name, module.training) for name, module in self._modules], said
+
+    def check(self, call: Any) -> None:
+        """Refuses a step whose program would be another one; `call` has one micro-batch's inputs."""
+        if self._kind is not None:
+            modes, said = self._kind
+            for (name, module), (_, training) in zip(self._modules, modes):
+                if module.training != training:
+                    words = ("eval", "train")
+                    raise refusal(f"{name or 'the model'} is in {words[module.training]} mode, and its stages were made "
+                                  f"in {words[training]} mode, in which it does other steps ({said}): make a pipeline "
+                                  "for each mode, or use modules, such as nn.Dropout, in place of functions")
+        state, numbers = _state_of(self._modules), _numbers_of(call)
+        if state == self._state and numbers == self._numbers:
+            return
+        self._check_again(call, [name for name in {**self._state, **state} if state.get(name) != self._state.get(name)])
+        self._state, self._numbers = _state_of(self._modules), numbers
+
+    def _check_again(self, call: Any, names: List[str]) -> None:
+        what = f"{names[0]} has changed" if names else "a number or another argument that is no tensor has changed"
+        devices = {tensor.device for tensor in [*self._model.parameters(), *self._model.buffers()]}
+        if len(devices) > 1:
+            said = "the model is on several devices now, so that it cannot be looked at again"
+        else:
+            on = next(iter(devices), torch.device("cpu"))
+            moved = tree.tree_map_only(torch.Tensor, lambda tensor: tensor.to(on), call)
+            said = difference(self._program, self._record(moved).program)
+        if said is not None:
+            raise refusal(f"{what} since the stages were made, and they have it as it was ({said}): make the pipeline "
+                          "anew, or hand it to the model as a tensor")
+
+
+def _other_rows(sample: Any) -> Any:
+    """The sample with its rows in another order: as long, and other data at every place."""
+    return tree.tree_map_only(torch.Tensor, lambda tensor: tensor.roll(1, 0) if tensor.dim() > 0 else tensor, sample)
