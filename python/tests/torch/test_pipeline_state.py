@@ -18,6 +18,7 @@ import weir
 from plans import plan_of
 from ranks import on_ranks
 from weir.torch import pipeline
+from weir.torch.verification import _difference
 
 LAYERS = [f"mid.{layer}" for layer in range(4)]
 TIED = ["embedding", *(f"layers.{layer}" for layer in range(4)), "late", "head"]
@@ -207,6 +208,10 @@ class State(unittest.TestCase):
                     self.assertLess(far, 2e-2 if built else 1e-5)
                 else:
                     self.assertIn("around this step, and there was", said)
+
+    def test_imaginary_parts_are_compared(self):
+        found = _difference(torch.tensor([3 + 4j]), torch.tensor([3 + 3.5j]), "w").relative
+        self.assertAlmostEqual(0.5 / abs(3 + 3.5j), found, 6)
 
 
 if __name__ == "__main__":

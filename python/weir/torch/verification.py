@@ -121,8 +121,9 @@ def _difference(ours: Optional[torch.Tensor], theirs: Optional[torch.Tensor], na
     if ours is None or theirs is None:  # a parameter that got no gradient has none in both, or zeros in one
         there = ours if ours is not None else theirs
         return Difference(float("inf") if there is not None and there.count_nonzero() else 0.0, name)
-    distance = (ours.double() - theirs.double()).abs().max().item() if ours.numel() else 0.0
-    size = theirs.double().abs().max().item() if ours.numel() else 0.0
+    wide = torch.complex128 if theirs.is_complex() or ours.is_complex() else torch.float64
+    distance = (ours.to(wide) - theirs.to(wide)).abs().max().item() if ours.numel() else 0.0
+    size = theirs.to(wide).abs().max().item() if ours.numel() else 0.0
     if distance == 0:
         return Difference(0.0, name)
     return Difference(distance / size if size > 0 and distance == distance else float("inf"), name)
