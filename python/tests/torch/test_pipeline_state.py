@@ -17,7 +17,7 @@ import pipeline_models
 import weir
 from plans import plan_of
 from ranks import on_ranks
-from weir.torch import pipeline
+from weir.torch import pipeline, verify
 from weir.torch.verification import _difference
 
 LAYERS = [f"mid.{layer}" for layer in range(4)]
@@ -164,7 +164,34 @@ def under_autocast(rank, plan):
     return found
 
 
+class Scaled(nn.Module):
+    """A loss with a parameter of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.tensor(2.0))
+
+    def forward(self, output, target):
+        return mse_loss(output * self.scale, target)
+
+
+def with_loss(rank, plan):
+    loss = Scaled()
+    model, x, y = pipeline_models.chain(8), batch(8, 16), batch(8, 16) + 1
+    found = verify(model, plan, x, y, loss, steps=2)
+    pipe = pipeline(model, plan, x[:2], loss_fn=loss)
+    return found.equal, found.compared, [name for name, _ in pipe.named_parameters() if "loss" in name], loss.scale.grad
+
+
 class State(unittest.TestCase):
+    def test_parameters_of_a_loss_are_the_last_stages(self):
+        first, last = on_ranks(2, with_loss, plan_of([str(layer) for layer in range(8)], "1f1b", 2, 4))
+        self.assertEqual((True, 17, [], None), first)
+        self.assertEqual((True, 17, ["loss_fn.scale"], None), last)
+        loss = Scaled()
+        weir.profile(pipeline_models.chain(2), batch(2, 16), loss_fn=loss, target=batch(2, 16), repeats=1)
+        self.assertIsNone(loss.scale.grad)
+
     def test_what_changes_between_steps_is_seen_or_refused(self):
         wanted = {"attribute": "2: temperature has changed since the stages were made, and they have it as it was (div is "
                                "handed 5.0 in place of 1.0)",

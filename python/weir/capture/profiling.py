@@ -49,7 +49,7 @@ def profile(model: Any, sample: Any, loss_fn: Optional[Callable] = None, target:
     check(model, repeats)
     model, sample, target = moved(model, sample, target, device)
     place = torch.device(device_kind(model))
-    with without_cache(model), left_as_it_was(model), gradients_kept(model):
+    with without_cache(model), left_as_it_was(model), gradients_kept(model), loss_kept(loss_fn):
         whole = parts(model, sample, depth=depth, split_at=split_at)
         dispatch = dispatch_of(whole, stages, place)
         loss = Loss(whole, loss_fn, target)
@@ -133,6 +133,16 @@ def gradients_kept(model: nn.Module) -> Iterator[None]:
     finally:
         for parameter, grad in before:
             parameter.grad = grad
+
+
+@contextlib.contextmanager
+def loss_kept(loss_fn: Optional[Callable]) -> Iterator[None]:
+    """The same of a loss that is a module, such as one with a temperature to learn."""
+    if not isinstance(loss_fn, nn.Module):
+        yield
+        return
+    with left_as_it_was(loss_fn), gradients_kept(loss_fn):
+        yield
 
 
 def add_gradients(model: nn.Module) -> None:

@@ -65,9 +65,23 @@ class Pipeline:
                                      for number in self.stages).to(self.device)
         names = {parameter: name for name, parameter in self._model.named_parameters()}
         self._names = {parameter: names[parameter] for parameter in self.modules.parameters()}
+        self._take_loss()
         self._tied = TiedGradients(cut, self._pipes, dist.get_rank(self._group), self._groups_of)
         self._autocast = autocast_state(self.device.type)
         self._connect()
+
+    def _take_loss(self) -> None:
+        """A loss that has parameters belongs to the last stage, where it is computed."""
+        if not isinstance(self._loss_fn, nn.Module):
+            return
+        learned = [(name, parameter) for name, parameter in self._loss_fn.named_parameters() if parameter.requires_grad]
+        if learned and self.replicas > 1:
+            raise refusal(f"the loss has parameters ({learned[0][0]}), and each of the plan's {self.replicas} replicas "
+                          "would learn its own: make it a part of the model, whose forward returns the loss")
+        if len(self._pipe.rank_of) - 1 in self.stages:
+            self._loss_fn.to(self.device)
+            self._names.update((parameter, f"loss_fn.{name}") for name, parameter in learned
+                               if parameter not in self._names)
 
     def _check_gradients_cross(self) -> None:
         """PyTorch's split backward drops the gradients of a stage's weights where none of its inputs has a gradient."""
@@ -107,11 +121,11 @@ class Pipeline:
                 for stage in self.modules]
 
     def parameters(self) -> Iterator[nn.Parameter]:
-        """What an optimizer of this rank steps: the parameters of its stages, each once."""
+        """What an optimizer of this rank steps: the parameters of its stages, and of a loss that has some, each once."""
         return (parameter for _, parameter in self.named_parameters())
 
     def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
-        """The same, by the names they have in the model."""
+        """The same, by the names they have in the model; those of a loss begin with `loss_fn.`."""
         if self._parts is None:
             raise refusal("this model's stages are known after its first step: give pipeline a sample of one "
                           "micro-batch's input (sample=x), since what each layer reads is found by running it")

@@ -78,10 +78,18 @@ def verify(model: Union[nn.Module, Callable[[], nn.Module]], plan: Union[Plan, s
     _same_weights(whole, group)
     make_optimizer = optimizer or (lambda parameters: torch.optim.SGD(parameters, lr=0.01))
     args, kwargs = as_call(sample)
-    pipe = pipeline(copy.deepcopy(whole), plan, loss_fn=loss_fn, schedule=schedule, group=group, device=device)
+    has_loss = isinstance(loss_fn, nn.Module)
+    loss_fn = copy.deepcopy(loss_fn) if has_loss else loss_fn
+    if has_loss:
+        _same_weights(loss_fn, group)
+    pipe = pipeline(copy.deepcopy(whole), plan, loss_fn=copy.deepcopy(loss_fn) if has_loss else loss_fn,
+                    schedule=schedule, group=group, device=device)
     pipe.build(pipe.micro_batches_of(sample)[0])
     whole.to(pipe.device)
-    of_pipe, of_whole = make_optimizer(list(pipe.parameters())), make_optimizer(list(whole.parameters()))
+    theirs = dict(whole.named_parameters())
+    if has_loss:
+        theirs.update((f"loss_fn.{name}", parameter) for name, parameter in loss_fn.to(pipe.device).named_parameters())
+    of_pipe, of_whole = make_optimizer(list(pipe.parameters())), make_optimizer(list(theirs.values()))
     for step in range(steps):
         of_pipe.zero_grad()
         of_whole.zero_grad()
@@ -90,12 +98,12 @@ def verify(model: Union[nn.Module, Callable[[], nn.Module]], plan: Union[Plan, s
         alone = _whole_step(whole, pipe, (args, kwargs), target, loss_fn)
         draws = not torch.equal(state, torch.get_rng_state())
         if step == steps - 1:
-            gradients = _worst(pipe, whole, lambda tensor: tensor.grad)
+            gradients = _worst(pipe, theirs, lambda tensor: tensor.grad)
         of_pipe.step()
         of_whole.step()
     mine = [alone[number] for number in pipe.micro_batches]
     found = (_difference(torch.stack(losses), torch.stack(mine), "") if losses else Difference(), gradients,
-             _worst(pipe, whole, lambda tensor: tensor.detach()), _worst_buffer(pipe, whole))
+             _worst(pipe, theirs, lambda tensor: tensor.detach()), _worst_buffer(pipe, whole))
     return _agree(found, pipe, steps, draws, group)
 
 
@@ -133,8 +141,7 @@ def _largest(differences: list[Difference]) -> Difference:
     return max(differences, key=lambda difference: difference.relative, default=Difference())
 
 
-def _worst(pipe: Pipeline, whole: nn.Module, what: Callable) -> Difference:
-    theirs = dict(whole.named_parameters())
+def _worst(pipe: Pipeline, theirs: dict[str, nn.Parameter], what: Callable) -> Difference:
     return _largest([_difference(what(ours), what(theirs[name]), name) for name, ours in pipe.named_parameters()])
 
 
