@@ -28,6 +28,8 @@ bool watching_open(struct watching *watching, const struct watching_request *req
     if (!plan_hash(plan, log.run.plan_hash, error))
         return false;
     watching->log = run_log_open(&log, error);
+    if (!watching->log)
+        run_curve_clear(&watching->curve);  // of the lines in front of the one that is wrong
     return watching->log != NULL;
 }
 
