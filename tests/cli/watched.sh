@@ -49,9 +49,10 @@ for text in printed:
     since = [made[i] for i in range(before + 1, int(step) + 1)]
     ours = [made[i]['took_ns'] for i in range(first + 1, int(step) + 1)]
     ours = ours[1:] or ours
-    assert int(of) == steps and loss == f"{line['loss']:.4f}", text
+    assert int(of) == steps and abs(float(loss) - line['loss']) < 0.00006, text
     assert abs(float(bits) - line['loss'] / math.log(2)) < 0.0006 and stage == str(line['slowest_stage']), text
-    assert rate == f"{float(line['rate']):.3g}" and bubble == f"{100 * line['bubble']:.1f}", text
+    # The log is rounded, too: what is rounded once more may end at the other side.
+    assert abs(float(rate) / float(line['rate']) - 1) < 0.006 and abs(float(bubble) - 100 * line['bubble']) < 0.06, text
     assert norm is None and line['gradient_norm'] is None or abs(float(norm) / line['gradient_norm'] - 1) < 0.006, text
     assert scale is None and line['loss_scale'] is None or float(scale) == float(line['loss_scale']), text
     assert abs(float(speed) - 1e6 * sum(l['tokens'] for l in since) / sum(l['took_ns'] for l in since)) < 0.06, text
