@@ -273,67 +273,63 @@ static struct plan *search_whole(const struct search_request *request, struct er
 // Of the budget: what a glance takes at whether that may lead anywhere.
 enum { GLANCE = 16 };
 
-// The plan of such devices, put on those that are given, whether it fits or not. NULL where there is none.
-static struct plan *search_ample(const struct search_request *given, uint64_t budget, struct plan_excess *excess,
+// The plan of such devices, if it fits on those that are given. *is_far: there is none, or it lacks more than half of what
+// a device has. *bound_ns is raised to what no plan can beat, limits or none.
+static struct plan *search_ample(const struct search_request *given, bool *is_far, uint64_t *bound_ns,
                                  struct error *error)
 {
     struct search_request request = *given;
+    struct plan_excess excess = { 0 };
     struct cluster *ample = cluster_copy(given->cluster, error), *own = cluster_copy(given->cluster, error);
     struct error why = { 0 };
-    struct plan *plan = NULL;
     for (size_t d = 0; ample && d < ample->device_count; d++)
         ample->devices[d].memory_bytes = JSON_MAX;
     request.cluster = ample;
-    request.limits.budget = budget;
-    request.found.shortage = NULL;
-    if (ample && own)
-        plan = search_whole(&request, &why);
+    request.found = (struct search_found){ .work = given->found.work };
+    struct plan *plan = ample && own ? search_whole(&request, &why) : NULL;
     if (why.kind == ERROR_MACHINE)
         *error = why;
     cluster_free(ample);
+    *is_far = !plan;
     if (!plan) {
         cluster_free(own);
         return NULL;
     }
     cluster_free(plan->cluster);
     plan->cluster = own;
-    const bool is_put = plan_predict(plan, given->profile, error) && plan_find_excess(plan, own, excess, error);
-    if (is_put && (excess->lacks_bytes > 0 || plan_evaluate(plan, given->profile, error)))
+    *bound_ns = max_u64(*bound_ns, plan->certificate.lower_bound_ns);
+    bool good = plan_predict(plan, given->profile, error) && plan_find_excess(plan, own, &excess, error);
+    *is_far = excess.lacks_bytes > excess.has_bytes / 2;
+    const bool fits = good && excess.lacks_bytes == 0;
+    good = good && (!fits || plan_evaluate(plan, given->profile, error));
+    if (!good)
+        error->kind = ERROR_MACHINE;
+    if (good && fits)
         return plan;
-    error->kind = ERROR_MACHINE;
     plan_free(plan);
     return NULL;
 }
 
-// The plan that wants no limit, if it fits: then it is found however little more there is than it needs. *bound_ns: what no
-// plan can beat, limits or none. Of a deadline it has half. Where the plan of a glance lacks half of what there is, none of
-// a longer look is expected to fit.
+// The plan that wants no limit, if it fits: then it is found however little more there is than it needs. It has half of a
+// deadline. Where the plan of a glance is far from fitting, none of a longer look is expected to fit.
 static struct plan *search_unlimited(const struct search_request *given, uint64_t *bound_ns, struct error *error)
 {
-    const uint64_t usual = profile_has_one_order(given->profile) || given->wanted.own_order ? SEARCH_DEFAULT_BUDGET
-                                                                                            : ORDERS_DEFAULT_BUDGET;
-    const uint64_t budget = given->limits.budget ? given->limits.budget : usual;
+    const bool has_one = profile_has_one_order(given->profile) || given->wanted.own_order;
+    const uint64_t usual = has_one ? SEARCH_DEFAULT_BUDGET : ORDERS_DEFAULT_BUDGET;
+    const uint64_t budget = given->limits.budget ? given->limits.budget : usual, deadline = given->limits.deadline_ns;
     struct search_request request = *given;
-    struct plan_excess excess = { 0 };
-    request.limits.deadline_ns = given->limits.deadline_ns / 2 / GLANCE;
-    struct plan *plan = search_ample(&request, 1 + budget / GLANCE, &excess, error);
-    const bool is_far = !plan || excess.lacks_bytes > excess.has_bytes / 2;
-    const bool is_proved = plan && plan->certificate.proved;
-    if (is_far || (is_proved && excess.lacks_bytes == 0)) {
-        *bound_ns = plan ? plan->certificate.lower_bound_ns : 0;
-        if (!is_far)
-            return plan;
-        plan_free(plan);
-        return NULL;
-    }
-    plan_free(plan);
-    request.limits.deadline_ns = given->limits.deadline_ns / 2;
-    plan = search_ample(&request, budget, &excess, error);
-    *bound_ns = plan ? plan->certificate.lower_bound_ns : 0;
-    if (plan && excess.lacks_bytes == 0)
-        return plan;
-    plan_free(plan);
-    return NULL;
+    bool is_far;
+    request.limits.budget = 1 + budget / GLANCE;
+    request.limits.deadline_ns = deadline ? 1 + deadline / 2 / GLANCE : 0;
+    struct plan *glance = search_ample(&request, &is_far, bound_ns, error);
+    if (is_far || error->kind != ERROR_NONE || (glance && glance->certificate.proved))
+        return glance;
+    request.limits.budget = budget;
+    request.limits.deadline_ns = deadline ? 1 + deadline / 2 : 0;
+    struct plan *longer = search_ample(&request, &is_far, bound_ns, error);
+    if (glance && longer)  // why no more is known is what ended the longer one
+        memcpy(glance->certificate.stopped, longer->certificate.stopped, sizeof glance->certificate.stopped);
+    return better(longer, glance);
 }
 
 static bool heeds_memory_last(const struct search_request *request)
@@ -353,20 +349,27 @@ struct plan *plan_search(const struct search_request *given, struct error *error
         return NULL;
     if (!heeds_memory_last(&request))
         return search_whole(&request, error);
-    struct plan *ample = search_unlimited(&request, &bound_ns, error);
-    if (error->kind != ERROR_NONE || (ample && !(deadline && strstr(ample->certificate.stopped, "deadline"))))
-        return ample;
-    const uint64_t gone = clock_now_ns() - began;
-    request.limits.deadline_ns = !deadline ? 0 : gone < deadline ? deadline - gone : 1;
-    struct plan *plan = better(ample, search_whole(&request, error));
-    if (plan) {
-        char stopped[sizeof plan->certificate.stopped];
-        *error = (struct error){ 0 };
-        snprintf(stopped, sizeof stopped, "%s", plan->certificate.stopped);
-        certificate_bound(&plan->certificate, max_u64(bound_ns, plan->certificate.lower_bound_ns), stopped);
-        if (given->found.least_ns)
-            *given->found.least_ns = min_u64(plan->certificate.value_ns, max_u64(bound_ns, *given->found.least_ns));
+    struct plan *plan = search_unlimited(&request, &bound_ns, error);
+    if (error->kind != ERROR_NONE) {
+        plan_free(plan);
+        return NULL;
     }
+    // What the deadline has ended may be bettered in the time that is left.
+    const bool is_late = deadline && plan && strstr(plan->certificate.stopped, "deadline");
+    if (!plan || is_late) {
+        const uint64_t gone = clock_now_ns() - began;
+        request.limits.deadline_ns = !deadline ? 0 : gone < deadline ? deadline - gone : 1;
+        plan = better(plan, search_whole(&request, error));
+    }
+    if (!plan)
+        return NULL;
+    char stopped[sizeof plan->certificate.stopped];
+    *error = (struct error){ 0 };  // why a search within limits found none, where the other has
+    const bool is_interrupted = given->limits.interrupted && *given->limits.interrupted;
+    snprintf(stopped, sizeof stopped, "%s", is_interrupted ? "interrupted" : plan->certificate.stopped);
+    certificate_bound(&plan->certificate, max_u64(bound_ns, plan->certificate.lower_bound_ns), stopped);
+    if (given->found.least_ns)
+        *given->found.least_ns = plan->certificate.lower_bound_ns;
     return plan;
 }
 

@@ -1,4 +1,5 @@
 // Plans made again with no more memory than they need: none is worse.
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -105,12 +106,69 @@ static void of_a_graph_met_in_the_field(void **state)
     profile_free(profile);
 }
 
+// However little time there is, the search that comes first has a part of it and no more.
+static void a_deadline_ends_what_heeds_no_memory_too(void **state)
+{
+    (void)state;
+    struct profile *profile = long_chain(3, 300, 40);
+    struct error error = { 0 };
+    struct cluster *cluster = cluster_uniform(8, AMPLE, 5000, 12000000000, &error);
+    assert_good(cluster, error);
+    uint64_t work[2] = { 0 };
+    for (int is_late = 0; is_late < 2; is_late++) {
+        const struct search_request request = { .profile = profile, .cluster = cluster, .schedule = "1f1b", .ranks = 8,
+                                                .micro_batches = 16, .wanted.ample_first = true,
+                                                .found.work = &work[is_late],
+                                                .limits = { .budget = 400000, .deadline_ns = is_late ? 1 : 0 } };
+        struct plan *plan = plan_search(&request, &error);
+        assert_good(plan, error);
+        assert_true(!is_late || strstr(plan->certificate.stopped, "deadline"));
+        plan_free(plan);
+    }
+    print_message("# %d units of work, %d where it is late\n", (int)work[0], (int)work[1]);
+    assert_true(work[1] < work[0] / 20);
+    cluster_free(cluster);
+    profile_free(profile);
+}
+
+static void show(void *self, const struct search_progress *now)
+{
+    (void)now;
+    *(volatile sig_atomic_t *)self = 1;
+}
+
+// What a search was interrupted at is kept, and the least that it says is that of the plan.
+static void an_interrupt_keeps_what_was_found(void **state)
+{
+    (void)state;
+    struct profile *profile = long_chain(3, 300, 40);
+    struct error error = { 0 };
+    struct cluster *cluster = cluster_uniform(8, AMPLE, 5000, 12000000000, &error);
+    assert_good(cluster, error);
+    volatile sig_atomic_t stop = 0;
+    uint64_t least_ns = 0;
+    const struct search_request request = { .profile = profile, .cluster = cluster, .schedule = "1f1b", .ranks = 8,
+                                            .micro_batches = 16, .wanted.ample_first = true,
+                                            .found.least_ns = &least_ns,
+                                            .limits = { .budget = 4000000, .interrupted = &stop, .progress = show,
+                                                        .self = (void *)&stop } };
+    struct plan *plan = plan_search(&request, &error);
+    assert_good(plan, error);
+    assert_string_equal(plan->certificate.stopped, "interrupted");
+    assert_int_equal(least_ns, plan->certificate.lower_bound_ns);
+    plan_free(plan);
+    cluster_free(cluster);
+    profile_free(profile);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(of_graphs_drawn_at_random),
         cmocka_unit_test(of_real_profiles),
         cmocka_unit_test(of_a_graph_met_in_the_field),
+        cmocka_unit_test(a_deadline_ends_what_heeds_no_memory_too),
+        cmocka_unit_test(an_interrupt_keeps_what_was_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
