@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/command.h"
+#include "cli/plan_find.h"
 #include "cli/sending.h"
 #include "cli/subject.h"
 #include "common/clock.h"
@@ -14,7 +15,6 @@
 #include "common/shown.h"
 #include "partitioner/evaluate/evaluate.h"
 #include "partitioner/explain/plan_prove.h"
-#include "partitioner/search/search_telling.h"
 #include "schedules/check.h"
 
 enum { KEY_PROFILE = KEY_OWN, KEY_CHANNELS, KEY_PROVE, KEY_BUDGET };
@@ -206,19 +206,13 @@ static void write_findings(const struct given *given, const struct schedule *sch
     text_add(text, ".\n");
 }
 
-static void show_search(void *self, const struct search_progress *now)
-{
-    char words[SEARCH_PROGRESS_SIZE];
-    progress_show(self, "%s", search_progress_format(now, words));
-}
-
 // With a line of progress once it takes longer than a second.
 static bool prove(const struct given *given, const struct plan *plan, const struct profile *profile,
                   struct plan_proof *proof, struct error *error)
 {
     struct progress progress = { .not_before_ns = clock_now_ns() + 1000000000 };
     const struct search_limits limits = { .budget = given->budget, .interrupted = command_interrupted(),
-                                          .progress = show_search, .self = &progress };
+                                          .progress = plan_show_search, .self = &progress };
     const bool good = plan_prove(plan, profile, &limits, proof, error);
     progress_end(&progress);
     return good;

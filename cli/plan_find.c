@@ -73,7 +73,7 @@ static int print_nearest(const struct search_request *request, uint64_t began_ns
     return command_print(&text, NULL, ERROR_ANSWER);
 }
 
-static void show_search(void *self, const struct search_progress *now)
+void plan_show_search(void *self, const struct search_progress *now)
 {
     char words[SEARCH_PROGRESS_SIZE];
     progress_show(self, "%s", search_progress_format(now, words));
@@ -83,7 +83,7 @@ static void show_search(void *self, const struct search_progress *now)
 static struct plan *search(struct search_request *request, struct error *error)
 {
     struct progress progress = { .not_before_ns = clock_now_ns() + 1000000000 };
-    request->limits.progress = show_search;
+    request->limits.progress = plan_show_search;
     request->limits.self = &progress;
     request->wanted.ample_first = true;
     struct plan *plan = plan_search(request, error);

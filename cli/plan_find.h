@@ -15,6 +15,9 @@ struct plan_finding {
     const struct shared_options *output;
 };
 
+// How far a search is, as search_limits.progress: `self` is a struct progress.
+void plan_show_search(void *self, const struct search_progress *now);
+
 // Returns the exit code.
 int plan_find_run(const struct plan_finding *finding);
 
