@@ -99,7 +99,12 @@ static void tell(struct session *session, enum command command)
 // In a deadline. Looks are counted, and not time, in which the whole process may have been stopped; and they are half a
 // second apart at least: a thread that a busy machine does not let run stands still, too.
 enum { LOOKS = 8 };
-static const uint64_t least_look_ns = 500000000;
+
+static uint64_t look_ns_of(const struct session *session)
+{
+    const uint64_t least_ns = 500000000;
+    return max_u64(session->settings.deadline_ns / LOOKS, least_ns);
+}
 
 // Whether it stands still, and longer than others may that it is told of: a rank that waits ends that at the deadline by
 // itself, and says for whom it waits, so it is given as much again, and so are those that it may wait for.
@@ -136,7 +141,7 @@ static void say_left(const struct session *session, const struct worker *worker,
                        worker->rank, at);
     else
         error_set_kind(reason, ERROR_MACHINE, "rank %u has been at %s for %s and is left there: a layer does not come back",
-                       worker->rank, at, time_format(session->settings.deadline_ns, limit));
+                       worker->rank, at, time_format(look_ns_of(session) * LOOKS, limit));
 }
 
 // Under the lock. The first rank that does not move any more is waited for no longer: true.
@@ -175,7 +180,7 @@ static void abandon(struct session *session, uint32_t rank, const struct error *
 
 static void await_ranks(struct session *session)
 {
-    const uint64_t look_ns = max_u64(session->settings.deadline_ns / LOOKS, least_look_ns);
+    const uint64_t look_ns = look_ns_of(session);
     pthread_mutex_lock(&session->lock);
     while (session->working > 0) {
         const uint64_t until_ns = add_clamped(clock_now_ns(), look_ns);
