@@ -79,6 +79,7 @@ CHANGES = {
     "buffer that steps read": lambda net: net.live.fill_(0.5),
     "attribute that nobody reads": lambda net: setattr(net, "unread", 7),
     "train": lambda net: net.train(),
+    "frozen": lambda net: net.mid[0][0].weight.requires_grad_(False),
 }
 
 
@@ -122,9 +123,39 @@ def modes(rank, plan):
     return found
 
 
+class Whispering(nn.Module):
+    """A block that leaves what it made in an object that other blocks have, or only reads that object."""
+
+    def __init__(self, shared, writes):
+        super().__init__()
+        self.linear, self.shared, self.writes = nn.Linear(16, 16), shared, writes
+
+    def forward(self, x):
+        x = torch.tanh(self.linear(x)) + self.shared.get("x", 0)
+        if self.writes:
+            self.shared["x"] = x.detach()
+        return x
+
+
+def shared_by(writes):
+    shared, net = {"gain": 2.0}, Told().eval()
+    net.mid = nn.ModuleList(Whispering(shared, writes and place == 0) for place in range(4))
+    return net
+
+
 def made_anew(rank, plan):
-    return [said_of(lambda: pipeline(Told(reads).eval(), plan, batch(2, 16), loss_fn=mse_loss))
-            for reads in ("calls", "random")]
+    nets = [Told("calls").eval(), Told("random").eval(), shared_by(True), shared_by(False)]
+    return [said_of(lambda: pipeline(net, plan, batch(2, 16), loss_fn=mse_loss)) for net in nets]
+
+
+def without_inputs(rank, plan):
+    """The second rank needs none, and sees a change all the same."""
+    x, y, model = batch(8, 16), batch(8, 16) + 1, Told().eval()
+    pipe = pipeline(model, plan, x[:2], loss_fn=mse_loss)
+    inputs = (x,) if rank == 0 else ()
+    first = said_of(lambda: pipe.step(*inputs, target=y))
+    model.temperature = 5.0
+    return first, said_of(lambda: pipe.step(*inputs, target=y))
 
 
 def accumulated(rank, plan):
@@ -198,6 +229,7 @@ class State(unittest.TestCase):
                   "list": "2: powers has changed", "object": "2: config has changed",
                   "buffer": "2: gain has changed since the stages were made, and they have it as it was (mul is handed 6 "
                             "in place of 2)",
+                  "frozen": "2: requires_grad of mid.0.0.weight has changed since the stages were made",
                   "train": "2: the model is in train mode, and its stages were made in eval mode, in which it does other "
                            "steps (dropout is handed"}
         for found in on_ranks(2, changed_between, plan_of(LAYERS, "1f1b", 2, 4)):
@@ -217,10 +249,18 @@ class State(unittest.TestCase):
             self.assertLess(modules[1], 1e-5)
             self.assertIn("2: the model is in eval mode, and its stages were made in train mode", functions[0])
 
-    def test_what_is_counted_or_drawn_is_refused_at_once(self):
+    def test_what_is_counted_drawn_or_whispered_is_refused_at_once(self):
         for said in on_ranks(2, made_anew, plan_of(LAYERS, "1f1b", 2, 4)):
-            for one in said:
+            for one in said[:2]:
                 self.assertIn("2: the model does other steps each time that it runs (mul is handed", one)
+            self.assertIn("2: mid.0.shared is an object that modules of several stages have, and a forward changes it",
+                          said[2])
+            self.assertEqual("done", said[3])
+
+    def test_a_rank_without_inputs_sees_changes_too(self):
+        for first, then in on_ranks(2, without_inputs, plan_of(LAYERS, "1f1b", 2, 4)):
+            self.assertEqual("done", first)
+            self.assertIn("2: temperature has changed", then)
 
     def test_tied_weights_get_this_steps_sum_and_count_once(self):
         found = on_ranks(2, accumulated, plan_of(TIED, "1f1b", 2, 4))

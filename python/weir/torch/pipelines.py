@@ -54,7 +54,8 @@ class Pipeline:
         self._parts = take_apart(self._model, sample, document)
         gives_loss = self._pipe.has_backward() and self._loss_fn is None
         seen = look_at_values(self._parts, sample, Loss(self._parts, None, None) if gives_loss else None)
-        self._recorded = Recorded(self._parts, sample, lambda again: take_apart(self._model, again, document))
+        stage_of = {layer: stage["stage"] for stage in document["stages"] for layer in stage["layers"]}
+        self._recorded = Recorded(self._parts, sample, lambda again: take_apart(self._model, again, document), stage_of)
         cut = cut_stages(self._parts, document["stages"])
         splits = self._pipe.splits_backward()
         self._metas = {stage.number: ([seen.metas[value] for value in stage.received],
@@ -187,8 +188,7 @@ class Pipeline:
             raise refusal(f"there is {said(now)} around this step, and there was {said(self._autocast)} when the stages "
                           "were made, which have agreed on the types of their messages: call weir.torch.pipeline and "
                           "step under the same torch.autocast")
-        if tree.tree_leaves(calls[0]):  # ranks behind the first may be called without inputs
-            self._recorded.check(calls[0])
+        self._recorded.check(calls[0])
 
     def _tensors_of(self, sample: Any) -> tuple[torch.Tensor, ...]:
         tensors = self._parts.tensors_of(sample)

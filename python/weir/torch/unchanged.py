@@ -42,7 +42,9 @@ def _is_same(a: Any, b: Any) -> bool:
 def _shown(leaf: Any) -> str:
     if isinstance(leaf, torch.Tensor):
         return f"a constant of shape {tuple(leaf.shape)}" if leaf.numel() != 1 else f"{leaf.item():.6g}"
-    return leaf.name if isinstance(leaf, Attribute) else f"value {leaf.index}" if isinstance(leaf, Value) else f"{leaf!r:.60}"
+    if isinstance(leaf, Attribute):
+        return leaf.name
+    return f"value {leaf.index}" if isinstance(leaf, Value) else f"{leaf!r:.60}"
 
 
 def _step_differs(a: Step, b: Step) -> Optional[str]:
@@ -88,7 +90,7 @@ def _frozen(thing: Any, depth: int = 0) -> Any:
         return "dict", tuple((_frozen(key, depth + 1), _frozen(item, depth + 1)) for key, item in thing.items())
     if hasattr(thing, "tobytes"):  # numpy's
         return type(thing).__name__, thing.tobytes()
-    if depth < _DEEPEST and hasattr(thing, "__dict__") and not isinstance(thing, (nn.Module, type)) and not callable(thing):
+    if depth < _DEEPEST and hasattr(thing, "__dict__") and not callable(thing):
         return type(thing).__name__, id(thing), _frozen(vars(thing), depth + 1)
     return type(thing).__name__, id(thing)
 
@@ -118,6 +120,36 @@ def _state_of(modules: List[Tuple[str, nn.Module]]) -> Dict[str, Any]:
     return state
 
 
+def _parameters_of(model: nn.Module) -> Dict[str, Tuple[bool, torch.dtype]]:
+    return {name: (parameter.requires_grad, parameter.dtype) for name, parameter in model.named_parameters()}
+
+
+def _shared_by_stages(parts: Parts, stage_of: Dict[str, int]) -> List[Tuple[str, Any]]:
+    """Objects in the attributes of modules that are called as they are, on more stages than one; by where one stands."""
+    found: Dict[int, Tuple[str, Any, set]] = {}
+
+    def note(name: str, thing: Any, stage: int, depth: int) -> None:
+        is_plain = isinstance(thing, (list, dict, set)) or (hasattr(thing, "__dict__") and not callable(thing))
+        if depth > _DEEPEST or not (is_plain or isinstance(thing, torch.Tensor)) or isinstance(thing, nn.Parameter):
+            return
+        found.setdefault(id(thing), (name, thing, set()))[2].add(stage)
+        items = (thing.values() if isinstance(thing, dict) else thing if isinstance(thing, (list, set))
+                 else vars(thing).values() if hasattr(thing, "__dict__") and not isinstance(thing, torch.Tensor) else ())
+        for item in list(items):
+            note(name, item, stage, depth + 1)
+
+    for part in parts:
+        for step in part.steps:
+            if step.leaf is None:
+                continue
+            for name, module in step.call.named_modules():
+                path = ".".join(filter(None, (plain_name(step.leaf), name)))
+                for key, thing in vars(module).items():
+                    if key not in _OF_MODULES:
+                        note(f"{path}.{key}", thing, stage_of[part.name], 0)
+    return [(name, thing) for name, thing, stages in found.values() if len(stages) > 1]
+
+
 def _numbers_of(call: Any) -> List[Any]:
     return [_frozen(leaf) for leaf in tree.tree_leaves(as_call(call)) if not isinstance(leaf, torch.Tensor)]
 
@@ -125,15 +157,28 @@ def _numbers_of(call: Any) -> List[Any]:
 # --- the check -----------------------------------------------------------------------------------
 
 class Recorded:
-    """The parts of a model, and what they were made of. `record(sample)` takes the model apart once more."""
+    """The parts of a model, and what they were made of. `record(sample)` takes the model apart once more; `stage_of`:
+    by the name of a part."""
 
-    def __init__(self, parts: Parts, sample: Any, record: Callable[[Any], Parts]):
+    def __init__(self, parts: Parts, sample: Any, record: Callable[[Any], Parts], stage_of: Dict[str, int]):
         self._model, self._program = uncompiled(parts.model), parts.program
         self._record, self._sample = record, sample
         self._modules = _entered(self._model, self._program)
         self._kind = None  # of the mode that the steps are for, where another mode has others
+        shared = _shared_by_stages(parts, stage_of)
+        before = [_frozen(thing) for _, thing in shared]
         self._check_twice()
+        self._check_shared(shared, before)
         self._state, self._numbers = _state_of(self._modules), _numbers_of(sample)
+        self._parameters = _parameters_of(self._model)
+
+    def _check_shared(self, shared: List[Tuple[str, Any]], before: List[Any]) -> None:
+        """A cut does not see what one stage writes into an object that another one has."""
+        for (name, thing), was in zip(shared, before):
+            if _frozen(thing) != was:
+                raise refusal(f"{name} is an object that modules of several stages have, and a forward changes it: what "
+                              "one stage writes there never reaches another one; hand it on as a tensor, or keep these "
+                              "modules on one stage (split_at, depth)")
 
     def _check_twice(self) -> None:
         """What is drawn, counted or read from data must not be written into steps; a mode may be, and is kept then."""
@@ -155,7 +200,16 @@ class Recorded:
             self._kind = [(name, module.training) for name, module in self._modules], said
 
     def check(self, call: Any) -> None:
-        """Refuses a step whose program would be another one; `call` has one micro-batch's inputs."""
+        """Refuses a step whose program would be another one; `call` has one micro-batch's inputs, or nothing where this
+        rank was given none."""
+        parameters = _parameters_of(self._model)
+        for name, (is_learned, kind) in parameters.items():
+            was = self._parameters.get(name, (is_learned, kind))
+            if was != (is_learned, kind):
+                what = "type" if was[1] != kind else "requires_grad"
+                raise refusal(f"{what} of {name} has changed since the stages were made, and ranks have agreed on their "
+                              "messages and gradients by it: make the pipeline anew")
+        call = call if tree.tree_leaves(call) else self._sample
         if self._kind is not None:
             modes, said = self._kind
             for (name, module), (_, training) in zip(self._modules, modes):
