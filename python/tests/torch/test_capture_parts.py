@@ -9,6 +9,7 @@ sys.path[:0] = [os.path.join(os.path.dirname(__file__), "..", ".."), os.path.dir
 import torch
 from torch import nn
 
+import families
 import models
 from weir.capture.errors import WeirError
 from weir.capture.parts import parts
@@ -253,6 +254,26 @@ class Between(Equal):
     def test_random_numbers_and_changes_in_place_run_again(self):
         self.check(lambda: (Noise(), torch.randn(4, 8)), 3)
 
+    def test_constants_that_are_changed_in_place_are_made_anew(self):
+        torch.manual_seed(3)
+        model, sample = Sums(), torch.randn(4, 8)
+        whole = parts(model, sample)
+        for seed in (1, 2, 3):
+            torch.manual_seed(seed)
+            expected = model(sample)
+            torch.manual_seed(seed)
+            self.assertTrue(torch.equal(expected, whole.run(sample)))
+
+    def test_what_a_hook_brings_out_of_a_block(self):
+        torch.manual_seed(3)
+        model, sample = Tells(), torch.randn(4, 8)
+        whole = parts(model, sample)
+        self.assertEqual(3, len(whole))
+        for other in (sample, torch.randn(4, 8)):
+            expected = torch.autograd.grad(model(other), model.parameters())
+            got = torch.autograd.grad(whole.run(other), model.parameters())
+            self.assertTrue(all(torch.equal(a, b) for a, b in zip(expected, got)))
+
     def test_a_module_that_runs_again_is_a_part_again(self):
         self.check(lambda: (Twice(), torch.randn(4, 8)), 4)
         whole = parts(Twice(), torch.randn(4, 8))
@@ -292,6 +313,86 @@ class Between(Equal):
         self.assertEqual([(place, place + 1) for place in range(len(whole) - 1)], whole.edges())
 
 
+class Sums(nn.Module):
+    """Adds up in a tensor of its own what its layers make, and draws into another one."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(8, 8) for _ in range(3))
+
+    def forward(self, x):
+        total, both = torch.zeros(8), torch.ones(2, 8)
+        for layer in self.layers:
+            x = layer(x)
+            total += x.mean(0)
+        both[0] = total
+        both[1].mul_(torch.rand(8))
+        return x * both.sum(0)
+
+
+class Named(nn.Sequential):
+    """A block, which is called as it is."""
+
+
+class Tells(nn.Module):
+    """Hands a list what a module within each block returns, by hooks, as transformers does with router logits."""
+
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList(Named(nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 8)) for _ in range(3))
+        self.told = []
+        for block in self.blocks:
+            block[1].register_forward_hook(lambda module, args, result: self.told.append(result))
+
+    def forward(self, x):
+        self.told.clear()
+        for block in self.blocks:
+            x = block(x)
+        return x.square().mean() + sum(told.square().mean() for told in self.told)
+
+
+class Families(unittest.TestCase):
+    """Models of transformers, with the masks that their tokenizers make, equal themselves; also with another mask."""
+
+    def check(self, mask, **config):
+        try:
+            import transformers
+        except ImportError:
+            self.skipTest("transformers is not installed")
+        transformers.logging.set_verbosity_error()
+        for name in families.FAMILIES:
+            if mask == "packed" and name in ("t5", "bart", "bloom"):  # which have no positions
+                continue
+            with self.subTest(name=name):
+                model = families.family(name, **config)
+                whole = parts(model, families.sample_of(name, mask=mask))
+                for seed in (1, 2):
+                    sample = families.sample_of(name, mask=mask, seed=seed)
+                    model.zero_grad()
+                    expected = model(**sample).loss
+                    expected.backward()
+                    theirs = gradients(model)
+                    model.zero_grad()
+                    loss = whole.run(sample).loss
+                    loss.backward()
+                    torch.testing.assert_close(loss, expected, rtol=1e-5, atol=0)
+                    for key, gradient in gradients(model).items():
+                        if gradient is not None:
+                            torch.testing.assert_close(gradient, theirs[key], rtol=1e-4, atol=1e-6, msg=key)
+
+    def test_masks_of_ones(self):
+        self.check("ones")
+
+    def test_padded(self):
+        self.check("padded")
+
+    def test_packed(self):
+        self.check("packed")
+
+    def test_packed_where_no_cache_hides_it(self):
+        self.check("packed", use_cache=False)
+
+
 class Refusals(unittest.TestCase):
     def refused(self, sentence, model, sample, **how):
         with self.assertRaises(WeirError) as caught:
@@ -310,8 +411,38 @@ class Refusals(unittest.TestCase):
                 x = self.layers[0](x)
                 return self.layers[1](x) if x.sum() > 0 else x
 
+        class Around(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.inner, self.last = Decides(), nn.Linear(8, 8)
+
+            def forward(self, x):
+                return self.last(self.inner(x))
+
         self.refused("the model's own forward decides by the numbers in a tensor (Tensor.__bool__ in "
                      "test_capture_parts.py, line", Decides(), torch.randn(4, 8))
+        self.refused("put these lines into an nn.Module of their own, which is run as it is, or leave this module whole "
+                     "(depth=1)", Around(), torch.randn(4, 8))
+        self.assertEqual(["inner", "last"], [part.name for part in parts(Around(), torch.randn(4, 8), depth=1)])
+
+    def test_a_view_of_what_is_changed_in_place(self):
+        class Views(nn.Module):
+            def __init__(self, through_view):
+                super().__init__()
+                self.layers, self.through_view = nn.ModuleList(nn.Linear(8, 8) for _ in range(2)), through_view
+
+            def forward(self, x):
+                whole = torch.zeros(2, 8)
+                view = whole[0]
+                for layer in self.layers:
+                    x = layer(x)
+                changed, read = (view, whole) if self.through_view else (whole, view)
+                changed += x.mean()
+                return x + read.sum()
+
+        for through_view in (False, True):
+            self.refused("reads a view of a tensor that was changed in place after the view was made",
+                         Views(through_view), torch.randn(4, 8))
 
     def test_a_sample_that_is_changed_in_place(self):
         self.refused("0 changes the model's input in place, so that a second run would not see the same data; give it "

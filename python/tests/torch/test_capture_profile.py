@@ -40,6 +40,24 @@ def run_weir(document, *arguments):
         return subprocess.run([weir(), *arguments], capture_output=True, text=True, check=False)
 
 
+class FirstToken(nn.Module):
+    """A pooler, which hands a view of its input to a module within."""
+
+    def __init__(self):
+        super().__init__()
+        self.dense = nn.Linear(16, 16)
+
+    def forward(self, x):
+        return self.dense(x[:, 0])
+
+
+class Views(unittest.TestCase):
+    def test_a_view_handed_to_a_module_within_a_layer(self):
+        model = nn.Sequential(nn.Linear(16, 16), FirstToken(), nn.Linear(16, 4))
+        found = document(model, torch.randn(2, 5, 16))
+        self.assertEqual(2 * 2 * 16 * 16, found["layers"][1]["flops"])
+
+
 class Documents(unittest.TestCase):
     """The command reads what is written, and plans with it."""
 

@@ -24,6 +24,11 @@ def uncompiled(module: nn.Module) -> nn.Module:
     return getattr(module, "_orig_mod", module)
 
 
+def is_compiled(module: nn.Module) -> bool:
+    """By torch.compile(module) or module.compile()."""
+    return uncompiled(module) is not module or getattr(module, "_compiled_call_impl", None) is not None
+
+
 def holds_blocks(module: nn.Module) -> bool:
     """Whether there is a list of two or more modules in it, or below it."""
     return (is_list(module) and len(module) > 1) or any(holds_blocks(child) for child in module.children())

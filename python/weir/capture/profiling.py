@@ -21,7 +21,7 @@ from .errors import refusal
 from .leaves import uncompiled
 from .memory import count_bytes
 from .parts import Parts, device_kind, left_as_it_was, parts
-from .recording import as_call, without_cache
+from .recording import as_call, caches_off
 from .replay import Loss, Replay
 from .times import Times, measure_times
 
@@ -49,7 +49,7 @@ def profile(model: Any, sample: Any, loss_fn: Optional[Callable] = None, target:
     check(model, repeats)
     model, sample, target = moved(model, sample, target, device)
     place = torch.device(device_kind(model))
-    with without_cache(model), left_as_it_was(model), gradients_kept(model), loss_kept(loss_fn):
+    with left_as_it_was(model), gradients_kept(model), loss_kept(loss_fn):
         whole = parts(model, sample, depth=depth, split_at=split_at)
         dispatch = dispatch_of(whole, stages, place)
         loss = Loss(whole, loss_fn, target)
@@ -59,7 +59,8 @@ def profile(model: Any, sample: Any, loss_fn: Optional[Callable] = None, target:
         books = count_bytes(replay, place)
         watch = clock_for(place, clock)
         args, kwargs = as_call(sample)
-        times = measure_times(replay, watch, lambda: loss(model(*args, **kwargs)).backward(), repeats)
+        with caches_off(model):
+            times = measure_times(replay, watch, lambda: loss(model(*args, **kwargs)).backward(), repeats)
     head = {"model": name or type(model).__name__, "micro_batch": micro_batch_of(whole, sample)}
     source = {"device": device_name(place), "clock": watch.name, "repeats": repeats}
     notes = notes_of(whole, times, place, dispatch)
@@ -162,8 +163,7 @@ def count_flops(replay: Replay) -> List[int]:
         counts.append(counter.get_total_flops())
         return result
 
-    with torch.no_grad():
-        replay.forward(counted)
+    replay.forward(counted)  # with gradients: its counter looks for those of what submodules are handed
     return counts
 
 

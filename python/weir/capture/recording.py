@@ -9,8 +9,10 @@ exported or generated: steps call what the model called, so that their results a
 import contextlib
 import functools
 import numbers
+import re
 import sys
 import types
+import weakref
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
@@ -20,8 +22,9 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
+from ..library import WeirError
 from .errors import refusal
-from .leaves import uncompiled
+from .leaves import LISTS, is_compiled, plain_name, uncompiled
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,35 @@ class Attribute:
         return getattr(self.owner, self.key)
 
 
+@dataclass(frozen=True)
+class Inner:
+    """A tensor that a module within a leaf returns and a hook brings out, as transformers does with router logits."""
+
+    path: str  # of the module, from the leaf
+    number: int  # of its calls, from 0
+    place: int  # among the leaves of its result
+    value: int
+
+
+@contextlib.contextmanager
+def seeing_results(leaf: nn.Module, see: Callable[[str, int, Any], Any]) -> Iterator[None]:
+    """While it lasts, `see(path, number, result)` is told of each call of a module within the leaf."""
+    calls: Dict[str, int] = {}
+
+    def hook(path: str) -> Callable:
+        def told(_: nn.Module, __: Any, result: Any) -> None:
+            number = calls[path] = calls.get(path, -1) + 1
+            see(path, number, result)
+        return told
+
+    hooks = [module.register_forward_hook(hook(path)) for path, module in leaf.named_modules() if path]
+    try:
+        yield
+    finally:
+        for handle in hooks:
+            handle.remove()
+
+
 @dataclass(eq=False)
 class Step:
     """One call: of a leaf, or of a function of PyTorch."""
@@ -55,6 +87,7 @@ class Step:
     changed: List[Tuple[int, int]]  # (value, value): what the first was before it was changed in place
     grad: bool
     autocast: Optional[Tuple[str, bool, torch.dtype]]
+    inner: List["Inner"] = field(default_factory=list)  # of a leaf: what others read of that which it does not return
     flat: Optional[bool] = None
 
     def reads(self) -> List[int]:
@@ -62,7 +95,8 @@ class Step:
         return list(dict.fromkeys(read + [before for before, _ in self.changed]))
 
     def makes(self) -> List[int]:
-        return [value for _, value in self.outputs] + [after for _, after in self.changed]
+        return ([value for _, value in self.outputs] + [after for _, after in self.changed]
+                + [inner.value for inner in self.inner])
 
     def reading(self, arguments: List[Any]) -> "Step":
         """The same step with other leaves of its arguments."""
@@ -82,10 +116,10 @@ class Step:
             for leaf in self.arguments
         ]
         args, kwargs = (filled, {}) if self.is_flat() else pytree.tree_unflatten(filled, self.spec)
-        if self.grad and self.autocast is None:
+        if self.grad and self.autocast is None and not self.inner:
             result = self.call(*args, **kwargs)
         else:
-            with self.modes():
+            with self.modes(), self.looking_inside(values):
                 result = self.call(*args, **kwargs)
         if self.outputs:
             leaves = [result] if isinstance(result, torch.Tensor) else pytree.tree_leaves(result)
@@ -93,6 +127,17 @@ class Step:
                 values[value] = leaves[place]
         for before, after in self.changed:
             values[after] = values[before]
+
+    @contextlib.contextmanager
+    def looking_inside(self, values: Dict[int, torch.Tensor]) -> Iterator[None]:
+        if not self.inner:
+            yield
+            return
+        seen: Dict[Tuple[str, int], list] = {}
+        with seeing_results(self.call, lambda path, number, result: seen.update({(path, number): result})):
+            yield
+        values.update((inner.value, pytree.tree_leaves(seen[inner.path, inner.number])[inner.place])
+                      for inner in self.inner)
 
     @contextlib.contextmanager
     def modes(self) -> Iterator[None]:
@@ -127,6 +172,16 @@ PLAIN = (type(None), bool, int, float, complex, str, bytes, torch.dtype, torch.d
          types.BuiltinFunctionType, types.MethodType, functools.partial, torch.Size, numbers.Number)
 
 
+def changed_by(name: str, args: tuple, kwargs: dict) -> Any:
+    """What a function of PyTorch changes in place, by its name: x.add_(y), x += y, x[0] = y, torch.add(x, y, out=z)."""
+    in_place = (name.endswith("_") and not name.endswith("__")) or name == "__setitem__" or re.fullmatch("__i[a-z]+__", name)
+    return kwargs.get("out") if kwargs.get("out") is not None else args[0] if in_place and args else None
+
+
+class DecidesByNumbers(WeirError):
+    """What a model does next depends on numbers in a tensor."""
+
+
 def is_detached(module: nn.Module, arguments: List[Any], result: Any) -> bool:
     """Whether a leaf without parameters reads what needs gradients and returns what needs none, as rotary embeddings,
     which are handed activations for the sake of their type alone."""
@@ -150,8 +205,9 @@ def random_state(kind: str) -> List[torch.Tensor]:
 class Recorder(TorchFunctionMode):
     """Sees what modules compute outside of leaves, and writes it down."""
 
-    def __init__(self, model: nn.Module, leaves: Dict[str, nn.Module], kind: str):
+    def __init__(self, model: nn.Module, leaves: Dict[str, nn.Module], kind: str, exported: bool):
         super().__init__()
+        self.model, self.exported = model, exported
         self.program = Program()
         self.kind = kind
         self.ambient = autocast_state(kind)
@@ -165,6 +221,8 @@ class Recorder(TorchFunctionMode):
         self.versions: Dict[int, int] = {}  # of these tensors, when they were looked at last
         self.asked: Dict[int, bool] = {}  # whether they needed gradients when they were made
         self.count = 0
+        self.inner: Dict[int, Tuple[Any, int, Step, Inner]] = {}  # of leaves, by id: a weak reference, version, whose
+        self.changed_constants: Dict[int, torch.Tensor] = {}  # by their storage
         self.attributes: Dict[int, Attribute] = {}
         for prefix, owner in model.named_modules():
             for key, tensor in [*owner._parameters.items(), *owner._buffers.items()]:
@@ -184,11 +242,35 @@ class Recorder(TorchFunctionMode):
         return index
 
     def is_live(self, leaf: Any) -> bool:
-        return isinstance(leaf, torch.Tensor) and (id(leaf) in self.alive or isinstance(leaf, nn.Parameter))
+        return isinstance(leaf, torch.Tensor) and (id(leaf) in self.alive or isinstance(leaf, nn.Parameter)
+                                                   or self.is_inner(leaf) or self.is_of_changed(leaf))
+
+    def is_of_changed(self, tensor: torch.Tensor) -> bool:
+        """Whether it has the memory of a constant that a step has changed in place."""
+        return bool(self.changed_constants) and tensor.untyped_storage()._cdata in self.changed_constants
+
+    def is_inner(self, tensor: torch.Tensor) -> bool:
+        reference, version = self.inner[id(tensor)][:2] if id(tensor) in self.inner else (lambda: None, 0)
+        return reference() is tensor and tensor._version == version
+
+    def brought_out(self, tensor: torch.Tensor) -> Value:
+        """A tensor of within a leaf, which its step gives from now on."""
+        _, _, step, inner = self.inner.pop(id(tensor))
+        inner = replace(inner, value=self.value(tensor))
+        step.inner.append(inner)
+        return Value(inner.value)
 
     def where(self) -> str:
         name = self.stack[-1][0] if self.stack else ""
         return f"the forward of {name}" if name else "the model's own forward"
+
+    def or_less_deeply(self) -> str:
+        """The depth at which the module that is being run is not taken apart."""
+        path = plain_name(self.stack[-1][0]).split(".") if self.stack and self.stack[-1][0] else []
+        modules = dict(self.model.named_modules())
+        above = [modules.get(".".join(path[:end])) for end in range(1, len(path) + 1)]
+        depth = sum(not isinstance(module, LISTS) for module in above)
+        return f", or leave this module whole (depth={depth})" if depth else ""
 
     def reference(self, leaf: Any, what: str) -> Any:
         """What stands in a step for an argument."""
@@ -197,6 +279,11 @@ class Recorder(TorchFunctionMode):
                 return Value(self.alive[id(leaf)][1])
             if id(leaf) in self.attributes:
                 return self.attributes[id(leaf)]
+            if self.is_inner(leaf):
+                return self.brought_out(leaf)
+            if self.is_of_changed(leaf):
+                raise refusal(f"{self.where()}: {what} reads a view of a tensor that was changed in place after the view "
+                              "was made; make the view anew, or a copy (clone())")
             if leaf.requires_grad:
                 raise refusal(f"{self.where()}: {what} reads a tensor that no step and no parameter of the model has "
                               "made (hidden in an object, or made by a torch.autograd.Function between modules); "
@@ -218,16 +305,37 @@ class Recorder(TorchFunctionMode):
                 changed.append(key)
         return changed
 
+    @contextlib.contextmanager
+    def noting_inner(self, step: Step) -> Iterator[None]:
+        """What modules within a leaf return, for somebody may bring it out. A compiled leaf has none to be seen."""
+        if step.leaf is None or any(is_compiled(module) for module in step.call.modules()):
+            yield
+            return
+
+        def note(path: str, number: int, result: Any) -> None:
+            for place, tensor in enumerate(pytree.tree_leaves(result)):
+                if isinstance(tensor, torch.Tensor):
+                    inner = Inner(path, number, place, -1)
+                    self.inner[id(tensor)] = weakref.ref(tensor), tensor._version, step, inner
+
+        with seeing_results(step.call, note):
+            yield
+
     def write_down(self, call: Callable, leaf: Optional[str], args: tuple, kwargs: dict, run: Callable,
                    keep: bool = False) -> Any:
         """Runs a call, and makes a step of it, if it makes anything or is to be kept for what else it does."""
         what = leaf or getattr(call, "__name__", str(call))
         flat, spec = pytree.tree_flatten((args, kwargs))
         references = [self.reference(argument, what) for argument in flat]
+        constants = [(tensor, tensor._version) for tensor in references if isinstance(tensor, torch.Tensor)]
         autocast = autocast_state(self.kind)
         step = Step(call, leaf, references, spec, [], [], torch.is_grad_enabled(),
                     None if autocast == self.ambient else autocast)
-        result = run()
+        with self.noting_inner(step):
+            result = run()
+        if any(tensor._version != version for tensor, version in constants):
+            raise refusal(f"{self.where()}: {what} changes a tensor in place that no step has made, so that the next "
+                          "micro-batch would find it changed; give it a copy (clone())")
         for key in self.modified():
             tensor, before = self.alive[key]
             if key in self.sample:
@@ -243,27 +351,41 @@ class Recorder(TorchFunctionMode):
             self.program.steps.append(step)
         return result
 
+    def make_anew(self, constant: torch.Tensor, before: torch.Tensor) -> None:
+        """A constant that is changed in place is a value, which each run makes of what it was before."""
+        self.changed_constants[constant.untyped_storage()._cdata] = constant
+        spec = pytree.tree_structure(((before,), {}))
+        outputs = [(0, self.value(constant))]
+        self.program.steps.append(Step(torch.clone, None, [before], spec, outputs, [], torch.is_grad_enabled(), None))
+
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         flat = pytree.tree_leaves((args, kwargs))
         name = getattr(func, "__name__", "")
-        live = any(self.is_live(leaf) for leaf in flat)
-        if not live:
-            return self.run_constant(func, args, kwargs)
+        target = changed_by(name, args, kwargs)
+        is_constant = isinstance(target, torch.Tensor) and not self.is_live(target) and id(target) not in self.attributes
+        before = target.detach().clone() if is_constant else None
+        if not any(self.is_live(leaf) for leaf in flat):
+            return self.run_constant(func, args, kwargs, target, before)
         if name in DECIDES:
-            raise refusal(f"{self.where()} decides by the numbers in a tensor (Tensor.{name} in {caller()}), so that "
-                          "its steps depend on the data; move that into a module that is not taken apart (depth), or "
-                          "decide by shapes")
+            raise DecidesByNumbers(f"{self.where()} decides by the numbers in a tensor (Tensor.{name} in {caller()}), so "
+                                   "that its steps depend on the data; put these lines into an nn.Module of their own, "
+                                   f"which is run as it is{self.or_less_deeply()}")
+        if before is not None:
+            self.make_anew(target, before)
         return self.write_down(func, None, args, kwargs, lambda: func(*args, **kwargs))
 
-    def run_constant(self, func: Callable, args: tuple, kwargs: dict) -> Any:
-        """A call that reads neither sample nor parameters: a step if it draws random numbers or changes a buffer."""
-        before = random_state(self.kind)
+    def run_constant(self, func: Callable, args: tuple, kwargs: dict, target: Any, before: Any) -> Any:
+        """A call that reads neither sample nor parameters: a step if it draws random numbers or changes a buffer.
+        `target` is what it changes in place, if anything, and `before` what a constant was then."""
+        random_before = random_state(self.kind)
         flat = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if id(leaf) in self.attributes]
         versions = [leaf._version for leaf in flat]
         result = func(*args, **kwargs)
-        drew = any(not torch.equal(a, b) for a, b in zip(before, random_state(self.kind)))
+        drew = any(not torch.equal(a, b) for a, b in zip(random_before, random_state(self.kind)))
         if drew or versions != [leaf._version for leaf in flat]:
+            if before is not None:
+                self.make_anew(target, before)
             return self.write_down(func, None, args, kwargs, lambda: result, keep=True)
         return result
 
@@ -282,6 +404,7 @@ class Recorder(TorchFunctionMode):
         self.stack.append((numbered, inner))
         try:
             if leaf is not None:
+                args, kwargs = without_caches((args, kwargs))
                 with self.paused():
                     return self.write_down(module, numbered, args, kwargs, lambda: module(*args, **kwargs))
             if inner is not module:  # the wrapper of torch.compile would compile what we want to see
@@ -309,7 +432,7 @@ class Recorder(TorchFunctionMode):
         self.leave = lambda: [setattr(base, key, original) for base, key, original, _ in places]
         self.enter()
         try:
-            with self:
+            with self, said_exported(self.exported):
                 yield
         finally:
             self.leave()
@@ -320,10 +443,25 @@ class Recorder(TorchFunctionMode):
         self.__exit__(None, None, None)
         self.leave()
         try:
-            yield
+            with said_exported(False):
+                yield
         finally:
             self.enter()
             self.__enter__()
+
+
+@contextlib.contextmanager
+def said_exported(exported: bool) -> Iterator[None]:
+    """What torch.compiler.is_exporting() tells a model while it lasts. One that is exported leaves no work out because
+    of numbers that it has looked at, such as a mask of nothing but ones."""
+    compiler = torch.compiler
+    before = compiler._is_compiling_flag, compiler._is_exporting_flag
+    if exported != before[1]:
+        compiler._is_compiling_flag = compiler._is_exporting_flag = exported
+    try:
+        yield
+    finally:
+        compiler._is_compiling_flag, compiler._is_exporting_flag = before
 
 
 def callers(model: nn.Module) -> Dict[type, Callable]:
@@ -342,9 +480,18 @@ def caller() -> str:
     return f"{frame.f_code.co_filename.rsplit('/', 1)[-1]}, line {frame.f_lineno}"
 
 
+def without_caches(what: Any) -> Any:
+    """Models of transformers keep keys and values for generation unless told otherwise, and hand that on. Training has no
+    use of them: what a layer would read there is what it has just made."""
+    def is_cache(leaf: Any) -> bool:
+        return type(leaf).__module__.startswith("transformers.") and "Cache" in type(leaf).__name__
+
+    return pytree.tree_map(lambda leaf: None if is_cache(leaf) else leaf, what, is_leaf=is_cache)
+
+
 @contextlib.contextmanager
-def without_cache(model: nn.Module) -> Iterator[None]:
-    """Models of transformers keep keys and values for generation unless told otherwise; training has no use of them."""
+def caches_off(model: nn.Module) -> Iterator[None]:
+    """The same of a model that is run as it is."""
     configs = {id(module.config): module.config for module in model.modules()
                if getattr(getattr(module, "config", None), "use_cache", None) is True}
     try:
@@ -369,8 +516,16 @@ def as_call(sample: Any) -> Tuple[tuple, dict]:
 
 
 def record(model: nn.Module, leaves: Dict[str, nn.Module], sample: Any, kind: str) -> Program:
-    """Runs the model once on the sample; `kind` is the device's: cpu, cuda."""
-    recorder = Recorder(model, leaves, kind)
+    """Runs the model once on the sample; `kind` is the device's: cpu, cuda. One that decides by numbers is run again as
+    if it were exported, and refused where it still does."""
+    try:
+        return record_once(model, leaves, sample, kind, exported=False)
+    except DecidesByNumbers:
+        return record_once(model, leaves, sample, kind, exported=True)
+
+
+def record_once(model: nn.Module, leaves: Dict[str, nn.Module], sample: Any, kind: str, exported: bool) -> Program:
+    recorder = Recorder(model, leaves, kind, exported)
     program = recorder.program
     args, kwargs = as_call(sample)
     flat, program.input_spec = pytree.tree_flatten((args, kwargs))
@@ -378,8 +533,8 @@ def record(model: nn.Module, leaves: Dict[str, nn.Module], sample: Any, kind: st
     program.inputs = [recorder.value(leaf) for leaf in flat if isinstance(leaf, torch.Tensor)]
     if not program.inputs:
         raise refusal("sample holds no tensor: hand what a micro-batch gives the model")
-    with without_cache(model), recorder.seeing():
-        result = model(*args, **kwargs)
+    with recorder.seeing():
+        result = without_caches(model(*args, **kwargs))
     leaves_out, program.result_spec = pytree.tree_flatten(result)
     program.result = [recorder.reference(leaf, "what it returns") for leaf in leaves_out]
     return program
