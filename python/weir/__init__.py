@@ -32,4 +32,6 @@ def profile(*args: Any, **kwargs: Any) -> Profile:
 def __getattr__(name: str) -> Any:  # weir.torch is imported when it is named
     if name in ('capture', 'torch'):
         return importlib.import_module('.' + name, __name__)
+    if name == 'call':  # a sample of arguments by position and by name
+        return importlib.import_module('.capture', __name__).call
     raise AttributeError(f'module {__name__!r} has no attribute {name!r}')

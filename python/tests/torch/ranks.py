@@ -6,7 +6,7 @@ import tempfile
 import traceback
 from typing import Any, Callable, List
 
-DEADLINE_S = 600  # for a rank that hangs; none of these tests takes a tenth of it
+DEADLINE_S = 300  # for a rank that hangs; none of these tests takes a tenth of it
 
 
 def on_ranks(ranks: int, function: Callable[..., Any], *args: Any) -> List[Any]:

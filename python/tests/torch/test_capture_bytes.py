@@ -10,7 +10,7 @@ from capturing import document, made, square
 from weir.capture.document import own_bytes
 from weir.capture.memory import count_bytes, levels_of_allocator
 from weir.capture.parts import parts
-from weir.capture.recording import without_cache
+from weir.capture.recording import caches_off
 from weir.capture.replay import Loss, Replay
 
 torch.set_num_threads(1)
@@ -85,7 +85,7 @@ class Kept(unittest.TestCase):
     @staticmethod
     def allocated(model, sample):
         def forward(around):
-            with without_cache(model):
+            with caches_off(model):
                 return around("F", lambda: square(model(**sample) if isinstance(sample, dict) else model(sample)))
 
         return levels_of_allocator(forward)[1]["F"].end

@@ -229,13 +229,12 @@ class State(unittest.TestCase):
                   "list": "2: powers has changed", "object": "2: config has changed",
                   "buffer": "2: gain has changed since the stages were made, and they have it as it was (mul is handed 6 "
                             "in place of 2)",
-                  "frozen": "2: requires_grad of mid.0.0.weight has changed since the stages were made",
-                  "train": "2: the model is in train mode, and its stages were made in eval mode, in which it does other "
-                           "steps (dropout is handed"}
+                  "frozen": "2: requires_grad of mid.0.0.weight has changed since the stages were made"}
         for found in on_ranks(2, changed_between, plan_of(LAYERS, "1f1b", 2, 4)):
             for what, (said, far) in found.items():
                 self.assertTrue(said.startswith(wanted.get(what, "done")), (what, said))
-                self.assertLess(far, 1e-5, what)
+                if what != "train":  # where each drops other numbers
+                    self.assertLess(far, 1e-5, what)
 
     def test_numbers_that_the_model_is_handed_are_the_samples(self):
         for same, other in on_ranks(2, called_with, plan_of(LAYERS, "1f1b", 2, 4)):
@@ -243,11 +242,11 @@ class State(unittest.TestCase):
             self.assertIn("2: a number or another argument that is no tensor has changed since the stages were made, and "
                           "they have it as it was (mul is handed 3.0 in place of 1.0)", other)
 
-    def test_a_mode_that_only_modules_read_may_change(self):
-        for modules, functions in on_ranks(2, modes, plan_of(LAYERS, "1f1b", 2, 4)):
-            self.assertEqual("done", modules[0])
-            self.assertLess(modules[1], 1e-5)
-            self.assertIn("2: the model is in eval mode, and its stages were made in train mode", functions[0])
+    def test_a_mode_may_change(self):
+        for found in on_ranks(2, modes, plan_of(LAYERS, "1f1b", 2, 4)):
+            for said, far in found:
+                self.assertEqual("done", said)
+                self.assertLess(far, 1e-5)
 
     def test_what_is_counted_drawn_or_whispered_is_refused_at_once(self):
         for said in on_ranks(2, made_anew, plan_of(LAYERS, "1f1b", 2, 4)):
@@ -267,14 +266,11 @@ class State(unittest.TestCase):
         self.assertLess(max(far for far, _ in found), 1e-5)
         self.assertEqual(found[0][1], found[1][1])
 
-    def test_autocast_is_that_of_the_build(self):
+    def test_autocast_is_that_of_the_step(self):
         for found in on_ranks(2, under_autocast, plan_of([str(layer) for layer in range(8)], "1f1b", 2, 4)):
-            for (built, stepped), (said, far) in found.items():
-                if built == stepped:
-                    self.assertEqual("done", said)
-                    self.assertLess(far, 2e-2 if built else 1e-5)
-                else:
-                    self.assertIn("around this step, and there was", said)
+            for (_, stepped), (said, far) in found.items():
+                self.assertEqual("done", said)
+                self.assertLess(far, 2e-2 if stepped else 1e-5)
 
     def test_imaginary_parts_are_compared(self):
         found = _difference(torch.tensor([3 + 4j]), torch.tensor([3 + 3.5j]), "w").relative

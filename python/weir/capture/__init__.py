@@ -12,5 +12,6 @@ check_torch()  # before any of the others imports it
 from .dispatch import measure_dispatch
 from .parts import Part, Parts, parts
 from .profiling import profile
+from .recording import call
 
-__all__ = ["Part", "Parts", "measure_dispatch", "parts", "profile"]
+__all__ = ["Part", "Parts", "call", "measure_dispatch", "parts", "profile"]

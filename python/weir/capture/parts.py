@@ -130,6 +130,7 @@ class Parts:
         self.ranges = [program.steps[first:end] for (_, first), end in zip(cuts, ends)]
         self.maker = {value: place for place, steps in enumerate(self.ranges)
                       for step in steps for value in step.makes()}
+        self.changed_values = {before for step in program.steps for before, _ in step.changed}
         self.parts = [self.stage([place]) for place in range(len(cuts))]
 
     def __len__(self) -> int:
@@ -255,7 +256,7 @@ def left_as_it_was(model: nn.Module) -> Iterator[None]:
 
 def device_kind(model: nn.Module) -> str:
     tensor = next(model.parameters(), next(model.buffers(), None))
-    return "cpu" if tensor is None else tensor.device.type
+    return "cpu" if tensor is None or tensor.is_meta else tensor.device.type
 
 
 def parts(model: nn.Module, sample: Any, depth: Optional[int] = None,

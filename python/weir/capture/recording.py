@@ -15,7 +15,7 @@ import types
 import weakref
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 import torch
 from torch import nn
@@ -24,6 +24,7 @@ from torch.utils import _pytree as pytree
 
 from ..library import WeirError
 from .errors import refusal
+from .hollow import called
 from .leaves import LISTS, is_compiled, plain_name, uncompiled
 
 
@@ -159,6 +160,8 @@ class Program:
     inputs: List[int] = field(default_factory=list)  # values that are the sample's tensors
     detached: List[str] = field(default_factory=list)  # leaves that let no gradient through, and have no parameters
     result: List[Any] = field(default_factory=list)  # leaves of what the model returns
+    metas: Dict[int, torch.Tensor] = field(default_factory=dict)  # of each value, a tensor without data
+    counting: Dict[int, str] = field(default_factory=dict)  # by id, names of buffers that a forward changes
     result_spec: Optional[pytree.TreeSpec] = None
     input_spec: Optional[pytree.TreeSpec] = None
 
@@ -239,11 +242,14 @@ class Recorder(TorchFunctionMode):
         self.alive[id(tensor)] = (tensor, index)
         self.versions[id(tensor)] = tensor._version
         self.asked[id(tensor)] = tensor.requires_grad
+        self.program.metas[index] = torch.empty(tensor.shape, dtype=tensor.dtype, device="meta",
+                                                requires_grad=tensor.requires_grad)
         return index
 
     def is_live(self, leaf: Any) -> bool:
         return isinstance(leaf, torch.Tensor) and (id(leaf) in self.alive or isinstance(leaf, nn.Parameter)
-                                                   or self.is_inner(leaf) or self.is_of_changed(leaf))
+                                                   or self.is_inner(leaf) or self.is_of_changed(leaf)
+                                                   or (leaf.is_meta and id(leaf) in self.attributes))
 
     def is_of_changed(self, tensor: torch.Tensor) -> bool:
         """Whether it has the memory of a constant that a step has changed in place."""
@@ -284,6 +290,7 @@ class Recorder(TorchFunctionMode):
             if self.is_of_changed(leaf):
                 raise refusal(f"{self.where()}: {what} reads a view of a tensor that was changed in place after the view "
                               "was made; make the view anew, or a copy (clone())")
+            self.check_constant(leaf, what)
             if leaf.requires_grad:
                 raise refusal(f"{self.where()}: {what} reads a tensor that no step and no parameter of the model has "
                               "made (hidden in an object, or made by a torch.autograd.Function between modules); "
@@ -304,6 +311,15 @@ class Recorder(TorchFunctionMode):
                 self.versions[key] = tensor._version
                 changed.append(key)
         return changed
+
+    @contextlib.contextmanager
+    def noting_counts(self, tensors: List[Any]) -> Iterator[None]:
+        """Which buffers among these a call changes, such as running means."""
+        buffers = [(tensor, tensor._version) for tensor in tensors
+                   if id(tensor) in self.attributes and not isinstance(tensor, nn.Parameter)]
+        yield
+        self.program.counting.update((id(buffer), self.attributes[id(buffer)].name) for buffer, version in buffers
+                                     if buffer._version != version)
 
     @contextlib.contextmanager
     def noting_inner(self, step: Step) -> Iterator[None]:
@@ -331,7 +347,7 @@ class Recorder(TorchFunctionMode):
         autocast = autocast_state(self.kind)
         step = Step(call, leaf, references, spec, [], [], torch.is_grad_enabled(),
                     None if autocast == self.ambient else autocast)
-        with self.noting_inner(step):
+        with self.noting_inner(step), self.noting_counts(list(step.call.buffers()) if leaf is not None else flat):
             result = run()
         if any(tensor._version != version for tensor, version in constants):
             raise refusal(f"{self.where()}: {what} changes a tensor in place that no step has made, so that the next "
@@ -351,8 +367,15 @@ class Recorder(TorchFunctionMode):
             self.program.steps.append(step)
         return result
 
+    def check_constant(self, constant: torch.Tensor, what: str) -> None:
+        if constant.is_meta:
+            raise refusal(f"{self.where()}: {what} reads a constant that was made on the meta device, where it has no "
+                          "values, since a hook has brought a tensor out of a layer, or a device is named: make the model "
+                          "with its values")
+
     def make_anew(self, constant: torch.Tensor, before: torch.Tensor) -> None:
         """A constant that is changed in place is a value, which each run makes of what it was before."""
+        self.check_constant(before, "a change in place")
         self.changed_constants[constant.untyped_storage()._cdata] = constant
         spec = pytree.tree_structure(((before,), {}))
         outputs = [(0, self.value(constant))]
@@ -373,7 +396,7 @@ class Recorder(TorchFunctionMode):
                                    f"which is run as it is{self.or_less_deeply()}")
         if before is not None:
             self.make_anew(target, before)
-        return self.write_down(func, None, args, kwargs, lambda: func(*args, **kwargs))
+        return self.write_down(func, None, args, kwargs, lambda: called(func, args, kwargs))
 
     def run_constant(self, func: Callable, args: tuple, kwargs: dict, target: Any, before: Any) -> Any:
         """A call that reads neither sample nor parameters: a step if it draws random numbers or changes a buffer.
@@ -406,7 +429,7 @@ class Recorder(TorchFunctionMode):
             if leaf is not None:
                 args, kwargs = without_caches((args, kwargs))
                 with self.paused():
-                    return self.write_down(module, numbered, args, kwargs, lambda: module(*args, **kwargs))
+                    return self.write_down(module, numbered, args, kwargs, lambda: called(module, args, kwargs))
             if inner is not module:  # the wrapper of torch.compile would compile what we want to see
                 return inner(*args, **kwargs)
             return original(module, *args, **kwargs)
@@ -416,7 +439,7 @@ class Recorder(TorchFunctionMode):
     def apply_function(self, function: type, *args: Any, **kwargs: Any) -> Any:
         """In place of function.apply(*args): one step, since its backward is not that of the steps inside."""
         with self.paused():
-            return self.write_down(function.apply, None, args, kwargs, lambda: function.apply(*args, **kwargs))
+            return self.write_down(function.apply, None, args, kwargs, lambda: called(function.apply, args, kwargs))
 
     @contextlib.contextmanager
     def seeing(self) -> Iterator[None]:
@@ -503,16 +526,30 @@ def caches_off(model: nn.Module) -> Iterator[None]:
             config.use_cache = True
 
 
+class Call(NamedTuple):
+    """What a module is called with, both by position and by name."""
+
+    args: tuple
+    kwargs: dict
+
+
+def call(*args: Any, **kwargs: Any) -> Call:
+    """A sample of arguments by position and by name: weir.call(x, mask=m) for model(x, mask=m)."""
+    return Call(args, kwargs)
+
+
 def as_call(sample: Any) -> Tuple[tuple, dict]:
-    """A sample is one tensor, a tuple or list of positional arguments, or a dictionary of named ones."""
+    """A sample is one tensor, a tuple or list of positional arguments, a dictionary of named ones, or call(...)."""
+    if isinstance(sample, Call):
+        return tuple(sample.args), dict(sample.kwargs)
     if isinstance(sample, torch.Tensor):
         return (sample,), {}
     if isinstance(sample, (tuple, list)):
         return tuple(sample), {}
     if isinstance(sample, dict) or hasattr(sample, "keys"):
         return (), {key: sample[key] for key in sample.keys()}
-    raise refusal(f"sample is a {type(sample).__name__}, and must be a tensor, a tuple of positional arguments or a "
-                  "dictionary of named ones")
+    raise refusal(f"sample is a {type(sample).__name__}, and must be a tensor, a tuple of positional arguments, a "
+                  "dictionary of named ones, or both as weir.call(x, mask=m)")
 
 
 def record(model: nn.Module, leaves: Dict[str, nn.Module], sample: Any, kind: str) -> Program:
@@ -533,7 +570,7 @@ def record_once(model: nn.Module, leaves: Dict[str, nn.Module], sample: Any, kin
     program.inputs = [recorder.value(leaf) for leaf in flat if isinstance(leaf, torch.Tensor)]
     if not program.inputs:
         raise refusal("sample holds no tensor: hand what a micro-batch gives the model")
-    with recorder.seeing():
+    with torch.enable_grad(), recorder.seeing():
         result = without_caches(model(*args, **kwargs))
     leaves_out, program.result_spec = pytree.tree_flatten(result)
     program.result = [recorder.reference(leaf, "what it returns") for leaf in leaves_out]

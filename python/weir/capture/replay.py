@@ -24,22 +24,32 @@ class Run:
 class Loss:
     """What is called backward: of loss_fn, or what the model returns."""
 
-    def __init__(self, parts: Parts, loss_fn: Optional[Callable], target: Any):
-        self.parts, self.loss_fn, self.target = parts, loss_fn, target
+    def __init__(self, parts: Parts, loss_fn: Optional[Callable], target: Any, is_trained: bool = True):
+        self.parts, self.loss_fn, self.target, self.is_trained = parts, loss_fn, target, is_trained
 
     def __call__(self, result: Any) -> torch.Tensor:
+        total, count = self.with_count(result)
+        return total if count is None else total / count
+
+    def with_count(self, result: Any) -> Tuple[torch.Tensor, Optional[torch.Tensor]]:
+        """The loss; or a sum and, of what it is the sum, the number, where loss_fn returns both."""
+        count = None
         if self.loss_fn is not None:
             loss = self.loss_fn(result) if self.target is None else self.loss_fn(result, self.target)
             what = "loss_fn returns"
+            if isinstance(loss, tuple) and len(loss) == 2:
+                loss, count = loss[0], torch.as_tensor(loss[1])
         else:
             loss, what = getattr(result, "loss", result), "the model returns"
+        if count is not None and count.numel() != 1:
+            raise refusal(f"loss_fn returns a loss and {said(count)}; of a sum, the number of what was summed comes second")
         if not isinstance(loss, torch.Tensor) or loss.numel() != 1:
             raise refusal(f"{what} {said(loss)}, and no loss; hand loss_fn=... that makes one number of the model's "
-                          "result (and of target, if one is given)")
-        if torch.is_grad_enabled() and not loss.requires_grad:
+                          "result (and of target, if one is given), or a sum and its count")
+        if self.is_trained and torch.is_grad_enabled() and not loss.requires_grad:
             raise refusal(f"the loss needs no gradient, so there is no backward to measure; see that parameters have "
                           "requires_grad, and that nothing is under torch.no_grad()")
-        return loss
+        return loss, count
 
 
 def said(thing: Any) -> str:

@@ -14,12 +14,11 @@ such as the input of a skip connection, it hands on.
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, Optional
+from typing import Any
 
 import torch
 
-from ..capture.parts import Part, Parts, left_as_it_was, parts
-from ..capture.replay import Loss
+from ..capture.parts import Part, Parts, parts
 from ..capture.errors import refusal
 
 
@@ -88,34 +87,3 @@ def _runs_of(made: Parts, stage: dict) -> list[Run]:
             runs.append(Run((by_name[name],), segment is not None))
         last = segment
     return runs
-
-
-@dataclasses.dataclass(frozen=True)
-class Seen:
-    """What one run of a model shows of its values: tensors without data, and which are changed in place by a part."""
-
-    metas: dict[int, torch.Tensor]
-    changed: dict[str, frozenset[int]]
-
-
-def look_at_values(made: Parts, sample: Any, loss: Optional[Loss]) -> Seen:
-    """Runs the parts once, as a training step would, `loss` of the result too where it needs no target.
-
-    Buffers and random numbers stay as they are. All ranks do it, so that what is refused is refused on each.
-    """
-    values = dict(zip(made.inputs, made.tensors_of(sample)))
-    metas = {value: _as_meta(tensor) for value, tensor in values.items()}
-    changed = {}
-    with left_as_it_was(made.model), torch.enable_grad():
-        for part in made:
-            before = {value: values[value]._version for value in part.inputs}
-            values.update(zip(part.outputs, part(*(values[value] for value in part.inputs))))
-            changed[part.name] = frozenset(value for value in before if values[value]._version != before[value])
-            metas.update((value, _as_meta(values[value])) for value in part.outputs)
-        if loss is not None:
-            loss(made.result_of(values))
-    return Seen(metas, changed)
-
-
-def _as_meta(tensor: torch.Tensor) -> torch.Tensor:
-    return torch.empty(tensor.shape, dtype=tensor.dtype, device="meta").requires_grad_(tensor.requires_grad)

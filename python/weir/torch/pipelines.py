@@ -1,9 +1,11 @@
 """weir.torch.pipeline: a plan becomes this rank's stages, and a step that runs them in the plan's order."""
 
+import contextlib
+import inspect
 import json
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Optional, Union
+from typing import Any, NamedTuple, Optional, Union
 
 import torch
 import torch.distributed as dist
@@ -11,65 +13,94 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils import _pytree as tree
 
-from ..capture.parts import Parts
+from ..capture.errors import refusal
+from ..capture.hollow import is_hollow
 from ..capture.profiling import as_device
-from ..capture.recording import autocast_state
 from ..capture.replay import Loss
 from ..documents import Plan, Schedule
-from .flow import cut_stages, look_at_values, take_apart
+from .agreement import Agreement
+from .batch_norm import DeferredBatchNorms, batch_norms_of
+from .chunks import Chunks
+from .flow import StageFlow
+from .forms import Form, Start, first_names, make_form, mode_key, shapes_key, shapes_of
 from .pipes import Pipe, as_schedule, cut_pipes
-from ..capture.errors import refusal
-from .runtime import NamedStage, make_runtime
-from .stage_module import StageModule
+from .runtime import NamedStage, make_forward_only, make_runtime
+from .saving import (check_state, fill, gathered_state, load_checkpoint, own_state, read_safetensors, save_checkpoint,
+                     save_safetensors)
 from .tied import TiedGradients
-from .unchanged import Recorded
+
+
+class Evaluation(NamedTuple):
+    """What `Pipeline.eval` found, on a rank with the last stage; elsewhere no losses, and None."""
+
+    losses: list[torch.Tensor]
+    outputs: Any
 
 
 class Pipeline:
     """This rank's stages of a plan. Made by `weir.torch.pipeline`, by every rank at the same time."""
 
     def __init__(self, model: Any, plan: Plan, pipes: Sequence[Pipe], *, device: torch.device,
-                 group: Optional[dist.ProcessGroup], loss_fn: Optional[Callable], average: bool):
+                 group: Optional[dist.ProcessGroup], loss_fn: Optional[Callable], average: bool, chunks: Chunks,
+                 deferred_batch_norm: bool, start: Start):
         self._model = model if isinstance(model, nn.Module) else nn.Sequential(*model)
         self._plan, self._loss_fn, self._group = plan, loss_fn, group
         self.device = device
+        self._agreement = Agreement(group)
         self._groups: dict[tuple[int, ...], dist.ProcessGroup] = {}
         rank = dist.get_rank(group)
-        self._pipes = pipes
+        self._pipes, self._chunks = pipes, chunks
         self._pipe = next(pipe for pipe in pipes if rank in pipe.ranks)
         self._place = self._pipe.ranks.index(rank)
         self._pipe_group = self._groups_of([pipe.ranks for pipe in pipes])[pipes.index(self._pipe)]
         self.replicas = len(pipes)
         self.micro_batches = self._pipe.micro_batches
         self.stages = [stage for stage, at in enumerate(self._pipe.rank_of) if at == self._place]
+        self._is_first, self._is_last = 0 in self.stages, len(self._pipe.rank_of) - 1 in self.stages
         # DDP averages over pipes, so that each needs no more than to average over its own micro-batches; to add up all
         # samples' gradients instead it must make up for that average.
         self._scale = 1 / len(self._pipe.micro_batches) if average else float(len(pipes))
-        self._made: list[Any] = []  # by the last step: losses
-        self._parts: Optional[Parts] = None
+        self._defers, self._start = deferred_batch_norm, start
+        self._forms: dict[tuple, Form] = {}
+        self._base: Optional[Form] = None  # the first, which is trained
+        self._now: Optional[Form] = None  # that of the step under way
+        self._loss_scale = 1.0  # a GradScaler's, of the step under way
+        self._made: list[tuple[torch.Tensor, Optional[torch.Tensor]]] = []  # by it: losses; or sums and counts
+        self._counts: Optional[bool] = None  # whether losses are sums and counts; None before the first step
+
+    # --- stages ---
 
     def build(self, sample: Any) -> None:
         """Takes the model apart, by one micro-batch's inputs, and keeps this rank's stages of it."""
-        document = self._plan.document
-        self._parts = take_apart(self._model, sample, document)
-        gives_loss = self._pipe.has_backward() and self._loss_fn is None
-        seen = look_at_values(self._parts, sample, Loss(self._parts, None, None) if gives_loss else None)
-        stage_of = {layer: stage["stage"] for stage in document["stages"] for layer in stage["layers"]}
-        self._recorded = Recorded(self._parts, sample, lambda again: take_apart(self._model, again, document), stage_of)
-        cut = cut_stages(self._parts, document["stages"])
-        splits = self._pipe.splits_backward()
-        self._metas = {stage.number: ([seen.metas[value] for value in stage.received],
-                                      [seen.metas[value] for value in stage.returned]) for stage in cut}
-        if splits:
-            self._check_gradients_cross()
-        self.modules = nn.ModuleList(StageModule(cut[number], number == len(cut) - 1, splits, seen.changed)
-                                     for number in self.stages).to(self.device)
+        is_hollow = self._agreement.on(self._check_start)[0]
+        form, _ = self._agreement.on(lambda: self._make_form(sample, is_trained=True))
+        self._chunks.take_sample(sample)
+        self._base = form
+        self.modules = form.modules
         names = {parameter: name for name, parameter in self._model.named_parameters()}
         self._names = {parameter: names[parameter] for parameter in self.modules.parameters()}
-        self._take_loss()
-        self._tied = TiedGradients(cut, self._pipes, dist.get_rank(self._group), self._groups_of)
-        self._autocast = autocast_state(self.device.type)
-        self._connect()
+        self._agreement.on(self._take_loss)
+        self._agreement.on(lambda: self._check_counting(form))
+        self._tied = TiedGradients(form.cut, self._pipes, dist.get_rank(self._group), self._groups_of)
+        self._deferred = (DeferredBatchNorms(form.cut, self._pipes, dist.get_rank(self._group), self._groups_of)
+                          if self._defers else None)
+        self._forms[self._key(sample)] = form
+        form.runtime = self._runtime_of(form)
+        if self._start.weights is not None and not is_hollow:
+            self.load_safetensors(self._start.weights)
+
+    def _check_start(self) -> bool:
+        hollow = is_hollow(self._model)
+        if self._start.init_fn is not None and not hollow:
+            raise refusal("init_fn is for a model on the meta device (torch.device(\"meta\")), and this one has values")
+        return hollow
+
+    def _make_form(self, sample: Any, is_trained: bool) -> Form:
+        return make_form(self._model, sample, self._plan.document, self._pipe, self.stages, self.device, self._loss_fn,
+                         is_trained, self._start)
+
+    def _key(self, call: Any) -> tuple:
+        return shapes_key(call), mode_key(self._model, self._base, self.device.type)
 
     def _take_loss(self) -> None:
         """A loss that has parameters belongs to the last stage, where it is computed."""
@@ -79,26 +110,36 @@ class Pipeline:
         if learned and self.replicas > 1:
             raise refusal(f"the loss has parameters ({learned[0][0]}), and each of the plan's {self.replicas} replicas "
                           "would learn its own: make it a part of the model, whose forward returns the loss")
-        if len(self._pipe.rank_of) - 1 in self.stages:
+        if self._is_last:
             self._loss_fn.to(self.device)
             self._names.update((parameter, f"loss_fn.{name}") for name, parameter in learned
                                if parameter not in self._names)
 
-    def _check_gradients_cross(self) -> None:
-        """PyTorch's split backward drops the gradients of a stage's weights where none of its inputs has a gradient."""
-        for number, (received, _) in self._metas.items():
-            if number > 0 and not any(meta.requires_grad for meta in received):
-                raise refusal(f"there are no weights in front of stage {number}, and PyTorch's split backward (I, W) "
-                              "then loses the gradients of that stage: plan with a schedule of whole backwards, such "
-                              "as 1f1b, or pin a layer with weights to stage 0")
+    def _check_counting(self, form: Form) -> None:
+        """What a forward counts in a buffer must not be on several ranks of a pipe, each with a count of its own."""
+        deferred = {id(buffer) for module in batch_norms_of(form.cut) for buffer in module.buffers()} if self._defers else set()
+        for buffer, name in form.parts.program.counting.items():
+            stages = _stages_of(form.cut, buffer)
+            if buffer not in deferred and len({self._pipe.rank_of[stage] for stage in stages}) > 1:
+                raise refusal(f"the forward changes {name}, which stages {' and '.join(map(str, stages))} have on ranks "
+                              "of their own, so that each would count for itself: keep its module on one stage (pin), "
+                              "or, if it is a batch norm, make the pipeline with deferred_batch_norm=True")
 
-    def _connect(self) -> None:
+    def _runtime_of(self, form: Form) -> Any:
         """PyTorch's own stages around the modules, and its schedule object."""
-        stages = [NamedStage(module, number, len(self._pipe.rank_of), self.device, group=self._pipe_group,
-                             input_args=tuple(self._metas[number][0]), output_args=tuple(self._metas[number][1]))
-                  for module, number in zip(self._replicated(), self.stages)]
-        loss = self._loss if self._pipe.has_backward() else None
-        self._runtime = make_runtime(self._plan.document["schedule"]["name"], self._pipe, stages, loss)
+        if not self._pipe.has_backward():
+            return self._forward_only_of(form)
+        return make_runtime(self._pipe.name, self._pipe, self._stages_of(form, self._replicated(form)), self._loss)
+
+    def _forward_only_of(self, form: Form) -> Any:
+        if form.forward_only is None:
+            form.forward_only = make_forward_only(self._pipe, self._stages_of(form, list(form.modules)))
+        return form.forward_only
+
+    def _stages_of(self, form: Form, modules: Sequence[nn.Module]) -> list[NamedStage]:
+        return [NamedStage(module, number, len(self._pipe.rank_of), self.device, group=self._pipe_group,
+                           input_args=tuple(form.metas[number][0]), output_args=tuple(form.metas[number][1]))
+                for module, number in zip(modules, self.stages)]
 
     def _groups_of(self, all_ranks: Sequence[Sequence[int]]) -> list[dist.ProcessGroup]:
         """A process group for each of these lists of ranks; every rank makes them all, in the same order."""
@@ -109,17 +150,19 @@ class Pipeline:
                 self._groups[tuple(ranks)] = dist.new_group(members)
         return [self._groups[tuple(ranks)] for ranks in all_ranks]
 
-    def _replicated(self) -> list[nn.Module]:
+    def _replicated(self, form: Form) -> list[nn.Module]:
         """This rank's stages, each with replicas wrapped in DDP, over the ranks that hold it."""
         if len(self._pipes) == 1:
-            return list(self.modules)
+            return list(form.modules)
         places = range(len(self._pipe.ranks))
         groups = self._groups_of([[pipe.ranks[place] for pipe in self._pipes] for place in places])
         devices = [self.device] if self.device.type == "cuda" else None
         return [DistributedDataParallel(stage, device_ids=devices, process_group=groups[self._place],
                                         broadcast_buffers=False)
                 if any(parameter.requires_grad for parameter in stage.parameters()) else stage
-                for stage in self.modules]
+                for stage in form.modules]
+
+    # --- what it has of the model ---
 
     def parameters(self) -> Iterator[nn.Parameter]:
         """What an optimizer of this rank steps: the parameters of its stages, and of a loss that has some, each once."""
@@ -127,42 +170,141 @@ class Pipeline:
 
     def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
         """The same, by the names they have in the model; those of a loss begin with `loss_fn.`."""
-        if self._parts is None:
-            raise refusal("this model's stages are known after its first step: give pipeline a sample of one "
-                          "micro-batch's input (sample=x), since what each layer reads is found by running it")
+        self._check_built()
         return ((name, parameter) for parameter, name in self._names.items())
 
     def named_buffers(self) -> Iterator[tuple[str, torch.Tensor]]:
         """The buffers of its stages, such as running means, by the names they have in the model."""
+        self._check_built()
         mine = {id(buffer) for buffer in self.modules.buffers()}
         return ((name, buffer) for name, buffer in self._model.named_buffers() if id(buffer) in mine)
 
-    def step(self, *inputs: Any, target: Any = None, **named: Any) -> Any:
+    def _check_built(self) -> None:
+        if self._base is None:
+            raise refusal("this model's stages are known after its first step: give pipeline a sample of one "
+                          "micro-batch's input (sample=x), since what each layer reads is found by running it")
+
+    # --- steps ---
+
+    def step(self, *inputs: Any, target: Any = None, scaler: Optional[torch.amp.GradScaler] = None, **named: Any) -> Any:
         """One iteration: all micro-batches forward and backward, gradients left in `.grad`, summed as a whole batch's.
 
         Each rank is called with the whole batch (ranks of the first stage need the inputs, those of the last the
         target). Gradients are added to those that are there: `optimizer.zero_grad()` comes between steps.
 
+        Args:
+            inputs, named: what the model is called with, of all micro-batches: each tensor is cut as the sample's
+                shapes tell, or chunk_spec.
+            target: of all micro-batches, cut along the first dimension, or as target_chunk_spec says.
+            scaler: scales the loss. Behind the step call `pipeline.unscale_(scaler, optimizer)` on every rank.
+
         Returns:
             on a rank with the last stage, the loss of each of its micro-batches, in their order; elsewhere an empty
-            list. Of a schedule without backwards, what the model returns for all of them, or None.
+            list. Where loss_fn returns a sum and its count, their sum is the loss of the iteration. Of a schedule
+            without backwards, what the model returns for all micro-batches, or None.
         """
-        if inputs and named:
-            raise refusal("give a step's inputs either by position or by name, as the sample has them")
-        calls = self.micro_batches_of(inputs if inputs else named)
-        if self._parts is None:
-            self.build(calls[0])
-        self._check_is_as_built(calls)
-        is_first, is_last = 0 in self.stages, len(self._pipe.rank_of) - 1 in self.stages
-        tensors = [self._tensors_of(call) for call in calls] if is_first else None
+        form, tensors, targets = self._prepare(inputs, named, target, is_trained=True)
         self._made.clear()
         if not self._pipe.has_backward():
-            made = self._runtime.step(arg_mbs=tensors)
-            return self._result(made) if is_last else None
-        with self._tied.of_this_step():
-            self._runtime.step(arg_mbs=tensors, target_mbs=self._targets(target) if is_last else None,
-                               return_outputs=False)
-        return list(self._made)
+            made = form.runtime.step(arg_mbs=tensors)
+            return self._result(made) if self._is_last else None
+        self._loss_scale = 1.0 if scaler is None else scaler.scale(torch.ones((), device=self.device)).item()
+        with self._gradients_apart(), self._deferring():
+            form.runtime.step(arg_mbs=tensors, target_mbs=targets if self._is_last else None, return_outputs=False)
+            self._tied.add_up()
+            total = self._total_count()
+            if total is not None:
+                self._divide(total)
+        return [loss if total is None else loss / total for loss, _ in self._made]
+
+    def eval(self, *inputs: Any, target: Any = None, **named: Any) -> Evaluation:
+        """All micro-batches forward only, in eval mode and without gradients: the same inputs as of `step`, any number
+        of samples that goes into the micro-batches. Modules are in the mode they were in when it returns.
+
+        Returns:
+            losses, on a rank with the last stage: of each of its micro-batches, as `step` has them, if there is a
+            target, or if none is needed; outputs: there what the model returns, of all of its micro-batches.
+        """
+        modules = [*self._model.modules(), *(self._loss_fn.modules() if isinstance(self._loss_fn, nn.Module) else ())]
+        before = [(module, module.training) for module in modules]
+        try:
+            for module in modules:
+                module.training = False
+            with torch.no_grad():
+                return self._evaluate(*self._prepare(inputs, named, target, is_trained=False))
+        finally:
+            for module, training in before:
+                module.training = training
+
+    def _evaluate(self, form: Form, tensors: Optional[list], targets: Sequence[Any]) -> Evaluation:
+        """Runs the stages; losses are what loss_fn makes of each micro-batch's output."""
+        made: list[Any] = []
+        last = next((module for module in form.modules if module.is_last), None)
+        kept = [] if last is None else [last.register_forward_hook(lambda module, args, output: made.append(output))]
+        try:
+            self._forward_only_of(form).step(arg_mbs=tensors, return_outputs=False)
+        finally:
+            for hook in kept:
+                hook.remove()
+        if last is None:
+            return Evaluation([], None)
+        outputs = [self._result(output) for output in made]
+        found = []
+        if any(wanted is not None for wanted in targets) or self._loss_fn is None or _takes_one(self._loss_fn):
+            found = [Loss(form.parts, self._loss_fn, wanted, is_trained=False).with_count(output)
+                     for output, wanted in zip(outputs, targets)]
+        total = sum(count for _, count in found) if all(count is not None for _, count in found) else None
+        return Evaluation([loss if total is None else loss / total for loss, _ in found], self._chunks.join(outputs))
+
+    # --- what is saved ---
+
+    def state_dict(self, *, gathered: bool = False) -> dict[str, torch.Tensor]:
+        """What model.state_dict() would have of this rank's stages, under the model's own names; `gathered`: of all
+        stages, on rank 0, as copies on the CPU, and nothing on the others. Every rank calls it then.
+
+        A rank's own part may be given to torch.distributed.checkpoint, of whatever plan.
+        """
+        self._check_built()
+        mine = own_state(self._model, self.modules, self._names)
+        return gathered_state(self._model, mine, self._group) if gathered else mine
+
+    def load_state_dict(self, state: dict[str, torch.Tensor]) -> None:
+        """Takes this rank's part of a state, whole or of these stages. Every rank calls it."""
+        self._check_built()
+        mine = own_state(self._model, self.modules, self._names)
+        self._agreement.on(lambda: check_state(mine, state, self._model))
+        fill(mine, state)
+
+    def save(self, folder: str, optimizer: Optional[torch.optim.Optimizer] = None, **more: Any) -> None:
+        """Writes a checkpoint by torch.distributed.checkpoint: every rank its part, of weights, buffers and optimizer.
+
+        Args:
+            optimizer: of `pipeline.parameters()`.
+            more: what is the same on every rank, such as a step's number or scheduler.state_dict(): rank 0's is kept.
+        """
+        self._check_built()
+        save_checkpoint(folder, self.state_dict(), self._names, optimizer, more, self._group)
+
+    def load(self, folder: str, optimizer: Optional[torch.optim.Optimizer] = None) -> dict[str, Any]:
+        """Reads a checkpoint of `save`, of this plan or of another one, on as many ranks as there are now.
+
+        Returns:
+            what was saved as `more`.
+        """
+        self._check_built()
+        return load_checkpoint(folder, self.state_dict(), self._names, optimizer, self._agreement)
+
+    def save_safetensors(self, folder: str) -> None:
+        """Writes the weights as Hugging Face does: a file of each rank's, and model.safetensors.index.json."""
+        save_safetensors(folder, self.state_dict(), first_names(self._model), self._pipes.index(self._pipe) == 0, self._group)
+
+    def load_safetensors(self, folder: str) -> None:
+        """Reads of such a folder what this rank's stages have, by names."""
+        self._check_built()
+        state = self._agreement.on(lambda: read_safetensors(folder, self.state_dict(), first_names(self._model)))[0]
+        fill(self.state_dict(), state)
+
+    # --- steps, and what stands around them ---
 
     def clip_grad_norm_(self, max_norm: float) -> torch.Tensor:
         """torch.nn.utils.clip_grad_norm_ of the whole model: every rank calls it, between `step` and the optimizer's.
@@ -179,79 +321,197 @@ class Pipeline:
         torch.nn.utils.clip_grads_with_norm_(given, max_norm, total)
         return total
 
-    def _check_is_as_built(self, calls: Sequence[Any]) -> None:
-        """What stages were made of is not looked at by them: a step that would need others is refused."""
-        now = autocast_state(self.device.type)
-        if now[1:] != self._autocast[1:] and (now[1] or self._autocast[1]):
-            def said(state: tuple) -> str:
-                return f"autocast to {str(state[2]).removeprefix('torch.')}" if state[1] else "no autocast"
-            raise refusal(f"there is {said(now)} around this step, and there was {said(self._autocast)} when the stages "
-                          "were made, which have agreed on the types of their messages: call weir.torch.pipeline and "
-                          "step under the same torch.autocast")
-        self._recorded.check(calls[0])
+    def unscale_(self, scaler: torch.amp.GradScaler, optimizer: torch.optim.Optimizer) -> None:
+        """scaler.unscale_(optimizer), with what is not finite on any rank known to all: then `scaler.step` and
+        `scaler.update` do the same everywhere. Every rank calls it behind `step`, before it clips."""
+        scaler.unscale_(optimizer)
+        found = scaler._per_optimizer_states[id(optimizer)]["found_inf_per_device"]
+        if not found:  # no gradients here
+            found[self.device] = torch.zeros((), device=self.device)
+        worst = torch.stack([value.to(self.device) for value in found.values()]).max()
+        dist.all_reduce(worst, op=dist.ReduceOp.MAX, group=self._group)
+        for value in found.values():
+            value.fill_(worst)
 
-    def _tensors_of(self, sample: Any) -> tuple[torch.Tensor, ...]:
-        tensors = self._parts.tensors_of(sample)
-        planned = self._metas[0][0]
-        if _shapes(tensors) != _shapes(planned):
-            raise refusal(f"a micro-batch has the shapes {_shapes(tensors)}, and the stages were made for "
-                          f"{_shapes(planned)}: every step needs the same, since ranks have agreed on their messages")
-        return tuple(tensor.to(self.device) for tensor in tensors)
+    # --- within a step ---
+
+    def _prepare(self, inputs: tuple, named: dict, target: Any,
+                 is_trained: bool) -> tuple[Form, Optional[list], Optional[list]]:
+        """The form of the model that these inputs need, and each micro-batch's tensors and targets, where this rank has
+        the first stage, or the last. What is refused on one rank is refused on all."""
+        def cut() -> tuple[list, list]:
+            calls = self.micro_batches_of(self._chunks.call_of(inputs, named))
+            return calls, self._targets(target)
+
+        def numbers(made: tuple) -> tuple:
+            shapes, mode = self._key(made[0][0])
+            return shapes, mode, None if shapes is not None else 0
+
+        (calls, targets), found = self._agreement.on(cut, numbers, ("inputs of shapes", "train and eval modes, or autocast,", ""))
+        shapes, mode, somebody_has_none = found
+        if shapes is None:
+            raise refusal("no rank was given inputs: call step and eval with what the model is called with")
+        key = (shapes, mode) if is_trained or self._base is None else (shapes, mode, "eval")
+        if self._base is None:
+            self.build(self._agreement.first_that_has(_given(calls[0])) if somebody_has_none is not None else calls[0])
+        elif is_trained and key not in self._forms and self.replicas > 1:
+            raise refusal(f"a micro-batch has the shapes {self._shapes_said(calls[0])}, or autocast or a mode that the "
+                          "stages were not made for, and replicas (DDP) have one form of each stage: give every step the "
+                          "same")
+        elif key not in self._forms and not (not is_trained and (shapes, mode) in self._forms):
+            call = self._agreement.first_that_has(_given(calls[0])) if somebody_has_none is not None else calls[0]
+            form, _ = self._agreement.on(lambda: self._make_form(call, is_trained))
+            if is_trained:
+                form.runtime = self._runtime_of(form)
+            self._forms[key] = form
+        form = self._forms.get(key) or self._forms.get(key[:2]) or self._base
+        tensors, _ = self._agreement.on(lambda: self._checked(form, calls, targets, is_trained))
+        self._now = form
+        return form, tensors, targets
+
+    def _checked(self, form: Form, calls: list, targets: list, is_trained: bool) -> Optional[list]:
+        """The tensors of the first stage, if it is here and the model still is what its stages were made of."""
+        if is_trained and self._pipe.has_backward() and not torch.is_grad_enabled():
+            raise refusal("step computes gradients, and is called under torch.no_grad(): call eval")
+        if self._is_first and _given(calls[0]) is None:
+            raise refusal(f"rank {dist.get_rank(self._group)} has the model's first stage, and step was given no inputs "
+                          "there")
+        needs_target = self._loss_fn is not None and self._pipe.has_backward() and is_trained
+        if self._is_last and needs_target and targets[0] is None and not _takes_one(self._loss_fn):
+            raise refusal(f"rank {dist.get_rank(self._group)} has the model's last stage, and loss_fn needs a target, "
+                          "which step was not given there (target=)")
+        form.recorded.check(calls[0])
+        if not self._is_first:
+            return None
+        return [tuple(tensor.to(self.device) for tensor in form.parts.tensors_of(call)) for call in calls]
+
+    def _shapes_said(self, call: Any) -> str:
+        return shapes_of([leaf for leaf in tree.tree_leaves(call) if isinstance(leaf, torch.Tensor)])
 
     def _targets(self, target: Any) -> list:
-        parts = self.split(target, "the target")
+        parts = self._chunks.target(target)
         return tree.tree_map_only(torch.Tensor, lambda value: value.to(self.device),
                                   [parts[number] for number in self.micro_batches])
 
+    def cut(self, call: Any, target: Any) -> tuple[list, list]:
+        """A whole iteration's inputs and targets, cut into all micro-batches of all replicas."""
+        return self._chunks.inputs(call), self._chunks.target(target)
+
+    def join(self, parts: list) -> Any:
+        """Of each micro-batch's output, that of all."""
+        return self._chunks.join(parts)
+
+    @property
+    def counts_in_forward(self) -> bool:
+        """Whether a forward changes a buffer, such as a running mean."""
+        return bool(self._base.parts.program.counting)
+
     def micro_batches_of(self, inputs: Any) -> list:
         """Of a whole iteration's inputs, those of each micro-batch that this rank's pipe does."""
-        parts = self.split(inputs, "the inputs")
+        parts = self._chunks.inputs(inputs)
         return [parts[number] for number in self.micro_batches]
 
-    def split(self, what: Any, called: str) -> list:
-        """The part of each micro-batch of an iteration in all tensors of `what`."""
-        micro_batches = sum(len(pipe.micro_batches) for pipe in self._pipes)
+    @contextlib.contextmanager
+    def _gradients_apart(self) -> Iterator[None]:
+        """Gradients of this step alone, where they are scaled or added up behind it; then added to what was there."""
+        apart = self._tied.parameters() if self._counts is False else list(self.parameters())
+        before = [(parameter, parameter.grad) for parameter in apart]
+        for parameter in apart:
+            parameter.grad = None
+        try:
+            yield
+        finally:
+            for parameter, grad in before:
+                if grad is not None:
+                    parameter.grad = grad if parameter.grad is None else grad.add_(parameter.grad)
 
-        def split(value: torch.Tensor) -> list[torch.Tensor]:
-            if value.dim() == 0 or value.shape[0] % micro_batches:
-                raise refusal(f"{called} of a step have a tensor of shape {tuple(value.shape)}, whose first dimension "
-                              f"does not go into the plan's {micro_batches} micro-batches: give a batch of a multiple "
-                              f"of {micro_batches}")
-            return list(value.chunk(micro_batches))
+    def _deferring(self) -> Any:
+        return contextlib.nullcontext() if self._deferred is None else self._deferred.of_this_step()
 
-        leaves, shape = tree.tree_flatten(what)
-        parts = [split(leaf) if isinstance(leaf, torch.Tensor) else [leaf] * micro_batches for leaf in leaves]
-        return [tree.tree_unflatten([part[number] for part in parts], shape) for number in range(micro_batches)]
+    def _total_count(self) -> Optional[float]:
+        """Where losses are sums and counts: of all micro-batches of all replicas, the count."""
+        if self._counts is False:
+            return None
+        mine = [count for _, count in self._made if count is not None]
+        counted = torch.tensor([float(len(mine)), float(len(self._made) - len(mine)),
+                                float(sum(count.detach().double().cpu() for count in mine))], dtype=torch.float64)
+        dist.all_reduce(counted, group=self._agreement.group)
+        with_count, without, total = counted.tolist()
+        if with_count and without:
+            raise refusal("loss_fn returned a sum and its count for some micro-batches, and a loss for others")
+        if with_count == 0 and self._counts:
+            raise refusal("loss_fn returned a sum and its count in an earlier step, and returns a loss now")
+        self._counts = with_count > 0
+        return total if self._counts else None
+
+    def _divide(self, total: float) -> None:
+        """Of sums' gradients that of the mean over the whole iteration. DDP has averaged them over the pipes."""
+        if total == 0:
+            return
+        for parameter in self.parameters():
+            if parameter.grad is not None:
+                parameter.grad.mul_(self.replicas / total)
 
     def _loss(self, output: Any, target: Any) -> torch.Tensor:
-        loss = Loss(self._parts, self._loss_fn, target)(self._result(output))
-        self._made.append(loss.detach().clone())
-        return loss * self._scale
+        loss, count = Loss(self._now.parts, self._loss_fn, target).with_count(self._result(output))
+        if count is not None and self._counts is False:
+            raise refusal("loss_fn returns a sum and its count, and has returned a loss in an earlier step")
+        self._made.append((loss.detach().clone(), count))
+        return loss * ((self._scale if count is None else 1.0) * self._loss_scale)
 
     def _result(self, output: Any) -> Any:
         """What the model itself would have returned, of what the last stage has."""
         tensors = output if isinstance(output, (tuple, list)) else (output,)
-        return self._parts.result_of(dict(zip(self._parts.result, tensors)))
+        return self._now.parts.result_of(dict(zip(self._now.parts.result, tensors)))
+
+
+def _stages_of(cut: Sequence[StageFlow], buffer: int) -> list[int]:
+    return [stage.number for stage in cut
+            if any(id(mine) == buffer for run in stage.runs for part in run.parts for mine in part.module.buffers())]
+
+
+def _given(call: Any) -> Any:
+    return call if any(isinstance(leaf, torch.Tensor) for leaf in tree.tree_leaves(call)) else None
+
+
+def _takes_one(function: Callable) -> bool:
+    """Whether a loss can be called with the output alone."""
+    try:
+        inspect.signature(function.forward if isinstance(function, nn.Module) else function).bind(None)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def pipeline(model: Any, plan: Union[Plan, str, dict], sample: Any = None, *, loss_fn: Optional[Callable] = None,
              device: Any = None, group: Optional[dist.ProcessGroup] = None,
-             schedule: Union[Schedule, str, dict, None] = None, average: bool = True) -> Pipeline:
+             schedule: Union[Schedule, str, dict, None] = None, average: bool = True, chunk_spec: Any = None,
+             target_chunk_spec: Any = None, deferred_batch_norm: bool = False,
+             init_fn: Optional[Callable] = None, weights: Optional[str] = None) -> Pipeline:
     """This rank's part of a plan that runs in PyTorch; every rank of `group` calls it, with the same arguments.
 
     Args:
         model: the whole module that was profiled, or a list of modules that follow each other. The stages keep its
             submodules; what this rank does not hold of it stays where it is.
         plan: a Plan, or its document as text or dict.
-        sample: one micro-batch's inputs: a tensor, a tuple of positional or a dict of named arguments. Without it the
-            stages are made at the first step, by its first micro-batch; an optimizer needs them before.
+        sample: one micro-batch's inputs: a tensor, a tuple of positional or a dict of named arguments, or both as
+            `weir.call(x, mask=m)`. Without it the stages are made at the first step, by its first micro-batch; an
+            optimizer needs them before.
         loss_fn: loss_fn(output, target) of one micro-batch, with the output as the model returns it; loss_fn(output)
-            where steps have no target. Without it the model returns its loss, itself or as its result's `.loss`.
+            where steps have no target. Without it the model returns its loss, itself or as its result's `.loss`. It may
+            return a sum and how many it is the sum of: then the mean is over all of an iteration, as padded labels need.
         device: where the stages are; without it the GPU of the local rank under NCCL, and the CPU otherwise.
         group: the ranks of the plan, by number; without it all.
         schedule: another order for the plan's stages, such as `weir.search(...)`: a Schedule, its document, or a CSV.
         average: whether the loss is the mean of its micro-batch (then gradients are those of the mean of all), or a
             sum (then they are added up).
+        chunk_spec, target_chunk_spec: how a step's inputs and target are cut, where shapes do not tell: a dimension, or
+            None for what every micro-batch gets whole, for each tensor or for all.
+        deferred_batch_norm: whether running means and variances are updated once a step, by those over all of its
+            samples, in place of once a micro-batch. Each micro-batch is normalised by its own in either case.
+        init_fn, weights: of a model on the meta device (`with torch.device("meta"): model = ...`) each rank makes no
+            more than its stages: by init_fn(module) of each module that has tensors of its own, which is otherwise its
+            reset_parameters() or the model's _init_weights (of transformers); and from a folder of safetensors, by names.
 
     Raises:
         WeirError: for a plan that PyTorch cannot run, with the reason and what to do instead.
@@ -266,7 +526,9 @@ def pipeline(model: Any, plan: Union[Plan, str, dict], sample: Any = None, *, lo
     if ranks != dist.get_world_size(group):
         raise refusal(f"the plan has {ranks} ranks, and {dist.get_world_size(group)} processes were started: "
                       f"torchrun --nproc-per-node {ranks}")
-    made = Pipeline(model, plan, pipes, device=device_of(device, group), group=group, loss_fn=loss_fn, average=average)
+    chunks = Chunks(sum(len(pipe.micro_batches) for pipe in pipes), chunk_spec, target_chunk_spec)
+    made = Pipeline(model, plan, pipes, device=device_of(device, group), group=group, loss_fn=loss_fn, average=average,
+                    chunks=chunks, deferred_batch_norm=deferred_batch_norm, start=Start(init_fn, weights))
     if sample is not None:
         made.build(sample)
     return made
@@ -299,6 +561,3 @@ def device_of(device: Any, group: Optional[dist.ProcessGroup]) -> torch.device:
         return torch.device("cuda", torch.cuda.current_device())
     return torch.device("cpu")
 
-
-def _shapes(tensors: Sequence[torch.Tensor]) -> str:
-    return ", ".join(f"{list(tensor.shape)} of {str(tensor.dtype).removeprefix('torch.')}" for tensor in tensors)

@@ -27,6 +27,7 @@ class Pipe:
 
     ranks: tuple[int, ...]
     rank_of: tuple[int, ...]  # for each stage, by its place in `ranks`
+    name: str  # of the schedule
     micro_batches: tuple[int, ...]  # which of the iteration's it does, as its last stage gets them; it counts from 0
     csv: str
 
@@ -40,6 +41,14 @@ class Pipe:
 
     def has_backward(self) -> bool:
         return bool(re.search(r"\d[BI]\d", self.csv))
+
+    def forwards(self) -> "Pipe":
+        """The same without backwards. Where two actions overlap, its forward is done alone."""
+        rows = [[re.sub(r"\((\d+F\d+);.*", r"\1", cell) for cell in row if re.search(r"\dF\d", cell)]
+                for row in self.cells()]
+        width = max(len(row) for row in rows)
+        text = "".join(",".join(row + [""] * (width - len(row))) + "\n" for row in rows)
+        return dataclasses.replace(self, csv=text)
 
 
 def as_schedule(what: Union[Schedule, str, dict]) -> Schedule:
@@ -96,7 +105,7 @@ def _pipe(order: dict, route: int, ranks: tuple[int, ...]) -> Pipe:
                 "ranks": len(ranks), "stages": order["stages"], "micro_batches": len(micro_batches),
                 "routes": [list(rank_of)], "route_of": [0] * len(micro_batches),
                 "actions": [_compute_actions(order["actions"][rank], number_of) for rank in ranks]}
-    return Pipe(ranks, rank_of, micro_batches, Schedule.from_json(json.dumps(document)).csv())
+    return Pipe(ranks, rank_of, order["name"], micro_batches, Schedule.from_json(json.dumps(document)).csv())
 
 
 def _as_they_end(actions: str, last: int) -> tuple[int, ...]:

@@ -38,13 +38,32 @@ class NamedStage(pipelining.PipelineStage):
             return super().backward_one_chunk(bwd_chunk_id, *args, **kwargs)
 
 
+def make_forward_only(pipe: Pipe, stages: Sequence[NamedStage]) -> Any:
+    """A schedule object of the pipe's forwards alone, each rank's in their order."""
+    forwards = pipe.forwards()
+    own = _own_runtime("forward-only", forwards, stages, None)
+    if own is not None:
+        return own
+    runtime = schedules._PipelineScheduleRuntime(list(stages), len(pipe.micro_batches), scale_grads=False)
+    runtime.stage_index_to_group_rank = dict(enumerate(pipe.rank_of))
+    for stage in stages:
+        stage.stage_index_to_group_rank = runtime.stage_index_to_group_rank
+    # What it reads must have backwards, so it is told what it makes of that: actions with their messages.
+    actions = {rank: [schedules._Action.from_str(cell) for cell in cells] for rank, cells in enumerate(forwards.cells())}
+    actions = schedules._add_send_recv(actions, lambda stage: pipe.rank_of[stage], len(pipe.rank_of))
+    runtime.pipeline_order_with_comms = schedules._add_wait_send(actions)
+    return runtime
+
+
 def make_runtime(name: str, pipe: Pipe, stages: Sequence[NamedStage], loss_fn: Optional[Callable]) -> Any:
     """The schedule object of PyTorch whose step does what the pipe says. It leaves gradients unscaled."""
     own = _own_runtime(name, pipe, stages, loss_fn)
     for stage in stages:
         stage.says_actions = isinstance(own, pipelining.Schedule1F1B)
-    if own is not None:
-        return own
+    return own or _by_csv(pipe, stages, loss_fn)
+
+
+def _by_csv(pipe: Pipe, stages: Sequence[NamedStage], loss_fn: Optional[Callable]) -> Any:
     runtime = schedules._PipelineScheduleRuntime(list(stages), len(pipe.micro_batches), loss_fn=loss_fn,
                                                  scale_grads=False)
     with tempfile.NamedTemporaryFile("w", suffix=".csv", newline="") as file:

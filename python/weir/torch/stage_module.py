@@ -81,6 +81,14 @@ class RunModule(nn.Module):
         return tuple(at[value] for value in self.makes)
 
 
+_again = 0  # how many recomputations are under way
+
+
+def is_again() -> bool:
+    """Whether what runs now has run before in this step, and is recomputed."""
+    return _again > 0
+
+
 class _BuffersKept:
     """What is run again has been counted before: running means and the like stay as they are.
 
@@ -92,9 +100,13 @@ class _BuffersKept:
         self._before: list[tuple[torch.Tensor, torch.Tensor]] = []
 
     def __enter__(self) -> None:
+        global _again  # pylint: disable=global-statement
+        _again += 1
         self._before = [(buffer, buffer.detach().clone()) for buffer in self._module.buffers()]
 
     def __exit__(self, *_: Any) -> None:
+        global _again  # pylint: disable=global-statement
+        _again -= 1
         with torch.no_grad():
             for buffer, value in self._before:
                 if not torch.equal(buffer, value):
@@ -129,4 +141,8 @@ class StageModule(nn.Module):
             at.update(zip(run.makes, run(*(at[value] for value in run.reads))))
             at = {value: at[value] for value in at if value in needed}
         outputs = [at[value] if self.is_last else at[value].contiguous() for value in self.returned]
-        return tuple(_through(_Leave, outputs) if self.splits_backward else outputs)
+        if not self.splits_backward:
+            return tuple(outputs)
+        # Between I and W PyTorch detaches in place what needs no gradient, too, and cannot where that is a view.
+        return tuple(_through(_Leave, [tensor.clone() if tensor._is_view() and not tensor.requires_grad else tensor
+                                       for tensor in outputs]))

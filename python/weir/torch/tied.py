@@ -1,7 +1,6 @@
 """Tied parameters on several stages: each holds a copy, and the copies' gradients are added up."""
 
-import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -44,19 +43,13 @@ class TiedGradients:
         """Of all copies one is, where a sum is over all parameters of the model."""
         return parameter not in self._of_others
 
-    @contextlib.contextmanager
-    def of_this_step(self) -> Iterator[None]:
-        """Around a step's backwards: each copy gets the sum of the gradients of all, added to what was there before."""
-        before = [parameter.grad for parameter, _ in self._shared]
-        for parameter, _ in self._shared:
-            parameter.grad = None
-        try:
-            yield
-            for parameter, group in self._shared:
-                if parameter.grad is None:
-                    parameter.grad = torch.zeros_like(parameter)
-                dist.all_reduce(parameter.grad, group=group)
-        finally:
-            for (parameter, _), grad in zip(self._shared, before):
-                if grad is not None:
-                    parameter.grad = grad if parameter.grad is None else grad.add_(parameter.grad)
+    def add_up(self) -> None:
+        """Behind a step's backwards: each copy gets the sum of the gradients of all."""
+        for parameter, group in self._shared:
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+            dist.all_reduce(parameter.grad, group=group)
+
+    def parameters(self) -> list[torch.nn.Parameter]:
+        """Those of this rank."""
+        return [parameter for parameter, _ in self._shared]

@@ -154,6 +154,10 @@ def _numbers_of(call: Any) -> List[Any]:
     return [_frozen(leaf) for leaf in tree.tree_leaves(as_call(call)) if not isinstance(leaf, torch.Tensor)]
 
 
+def modes_of(model: nn.Module) -> List[bool]:
+    return [module.training for module in uncompiled(model).modules()]
+
+
 # --- the check -----------------------------------------------------------------------------------
 
 class Recorded:
@@ -164,7 +168,7 @@ class Recorded:
         self._model, self._program = uncompiled(parts.model), parts.program
         self._record, self._sample = record, sample
         self._modules = _entered(self._model, self._program)
-        self._kind = None  # of the mode that the steps are for, where another mode has others
+        self._reads_mode = False
         shared = _shared_by_stages(parts, stage_of)
         before = [_frozen(thing) for _, thing in shared]
         self._check_twice()
@@ -181,7 +185,7 @@ class Recorded:
                               "modules on one stage (split_at, depth)")
 
     def _check_twice(self) -> None:
-        """What is drawn, counted or read from data must not be written into steps; a mode may be, and is kept then."""
+        """What is drawn, counted or read from data must not be written into steps; a mode may be."""
         said = difference(self._program, self._record(_other_rows(self._sample)).program)
         if said is not None:
             raise refusal(f"the model does other steps each time that it runs ({said}): what it counts, draws outside "
@@ -191,13 +195,16 @@ class Recorded:
         try:
             self._model.train(not mode)
             said = difference(self._program, self._record(self._sample).program)
-        except Exception:  # whatever the model does in that mode, it is not this
+        except Exception:  # pylint: disable=broad-exception-caught  # whatever it does in that mode, it is not this
             said = "it cannot be taken apart in the other mode"
         finally:
             for module, training in modes:
                 module.training = training
-        if said is not None:
-            self._kind = [(name, module.training) for name, module in self._modules], said
+        self._reads_mode = said is not None
+
+    def reads_mode(self) -> bool:
+        """Whether train and eval mode have other steps, and not only other modules."""
+        return self._reads_mode
 
     def check(self, call: Any) -> None:
         """Refuses a step whose program would be another one; `call` has one micro-batch's inputs, or nothing where this
@@ -210,14 +217,6 @@ class Recorded:
                 raise refusal(f"{what} of {name} has changed since the stages were made, and ranks have agreed on their "
                               "messages and gradients by it: make the pipeline anew")
         call = call if tree.tree_leaves(call) else self._sample
-        if self._kind is not None:
-            modes, said = self._kind
-            for (name, module), (_, training) in zip(self._modules, modes):
-                if module.training != training:
-                    words = ("eval", "train")
-                    raise refusal(f"{name or 'the model'} is in {words[module.training]} mode, and its stages were made "
-                                  f"in {words[training]} mode, in which it does other steps ({said}): make a pipeline "
-                                  "for each mode, or use modules, such as nn.Dropout, in place of functions")
         state, numbers = _state_of(self._modules), _numbers_of(call)
         if state == self._state and numbers == self._numbers:
             return
@@ -226,13 +225,7 @@ class Recorded:
 
     def _check_again(self, call: Any, names: List[str]) -> None:
         what = f"{names[0]} has changed" if names else "a number or another argument that is no tensor has changed"
-        devices = {tensor.device for tensor in [*self._model.parameters(), *self._model.buffers()]}
-        if len(devices) > 1:
-            said = "the model is on several devices now, so that it cannot be looked at again"
-        else:
-            on = next(iter(devices), torch.device("cpu"))
-            moved = tree.tree_map_only(torch.Tensor, lambda tensor: tensor.to(on), call)
-            said = difference(self._program, self._record(moved).program)
+        said = difference(self._program, self._record(call).program)
         if said is not None:
             raise refusal(f"{what} since the stages were made, and they have it as it was ({said}): make the pipeline "
                           "anew, or hand it to the model as a tensor")

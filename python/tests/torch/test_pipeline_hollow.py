@@ -1,0 +1,201 @@
+"""Models on the meta device: each rank makes its own stages, and no rank could hold them all."""
+
+import os
+import resource
+import sys
+import tempfile
+import unittest
+
+sys.path[:0] = [os.path.join(os.path.dirname(__file__), "..", ".."), os.path.dirname(__file__)]
+
+import torch
+from torch import nn
+
+import families
+import pipeline_models
+import weir
+from plans import plan_of
+from ranks import on_ranks
+from weir.capture.hollow import fill_buffers
+from weir.torch import pipeline
+
+WIDTH, BLOCKS = 4096, 16  # 64 MiB for each of 4 matrices of a block: 4 GiB of fp32
+LARGE = [str(block) for block in range(BLOCKS)]
+LIMIT = 3 << 30
+
+
+class Block(nn.Module):
+    def __init__(self, number):
+        super().__init__()
+        self.number = number
+        self.first, self.second, self.third, self.fourth = (nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(4))
+
+    def forward(self, x):
+        for layer in (self.first, self.second, self.third, self.fourth):
+            x = torch.tanh(layer(x))
+        return x
+
+
+def begin(module):
+    """The values of a block, on whatever rank."""
+    for parameter in module.parameters(recurse=False):
+        parameter.copy_(torch.randn(parameter.shape, generator=torch.Generator().manual_seed(parameter.numel())) * 0.02)
+
+
+def mean_square(output, target):
+    return ((output - target) ** 2).mean()
+
+
+def random(*shape):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape)))
+
+
+def allocated():
+    """Bytes of this process that RLIMIT_DATA counts."""
+    with open("/proc/self/status", encoding="ascii") as file:
+        return next(int(line.split()[1]) << 10 for line in file if line.startswith("VmData"))
+
+
+def large_step(rank, plan):
+    """One step under the limit; of each gradient a sum and a corner."""
+    resource.setrlimit(resource.RLIMIT_DATA, (allocated() + LIMIT, resource.RLIM_INFINITY))
+    with torch.device("meta"):
+        model = nn.Sequential(*(Block(number) for number in range(BLOCKS)))
+    pipe = pipeline(model, plan, random(4, WIDTH), loss_fn=mean_square, init_fn=begin)
+    pipe.step(random(16, WIDTH), target=random(16, WIDTH))
+    return {name: (parameter.grad.double().sum().item(), parameter.grad[:4, :4].clone().tolist())
+            for name, parameter in pipe.named_parameters()}
+
+
+def one_block_at_a_time():
+    """The gradients of the same, from inputs that are kept between blocks."""
+    x, target, made = random(16, WIDTH), random(16, WIDTH), []
+    block = Block(0)
+    for module in block.modules():
+        with torch.no_grad():
+            begin(module)
+    inputs = []
+    for _ in range(BLOCKS):
+        inputs.append(x)
+        with torch.no_grad():
+            x = block(x)
+    x = x.requires_grad_()
+    mean_square(x, target).backward()
+    slope = x.grad
+    for number in reversed(range(BLOCKS)):
+        block.zero_grad()
+        x = inputs[number].requires_grad_()
+        block(x).backward(slope)
+        slope = x.grad
+        made += [(f"{number}.{name}", (parameter.grad.double().sum().item(), parameter.grad[:4, :4].tolist()))
+                 for name, parameter in block.named_parameters()]
+    return dict(made)
+
+
+def of_family(rank, plan, name, folder):
+    """A model of transformers by its files, and its gradients' largest distance from the whole model's."""
+    import transformers
+    transformers.logging.set_verbosity_error()
+    whole, sample = families.family(name), families.sample_of(name, batch=8)
+    with torch.device("meta"):
+        model = families.family(name)
+    one = {key: value[:2] for key, value in sample.items()}
+    pipe = pipeline(model, plan, one, weights=folder)
+    pipe.step(**sample)
+    for part in range(4):
+        (whole(**{key: value[2 * part:2 * part + 2] for key, value in sample.items()}).loss / 4).backward()
+    theirs = dict(whole.named_parameters())
+    held = sum(not parameter.is_meta for parameter in model.parameters())
+    return held, len(theirs), max(((parameter.grad - theirs[key].grad).abs().max() / theirs[key].grad.abs().max()).item()
+                                  for key, parameter in pipe.named_parameters())
+
+
+def not_begun(rank, plan):
+    said = []
+    for make, how in ((lambda: pipeline_models.chain(8), {"init_fn": lambda module: None}),
+                      (lambda: nn.Sequential(*(Bare() for _ in range(8))), {})):
+        with torch.device("meta"):
+            model = make()
+        try:
+            pipeline(model, plan, random(4, 16), loss_fn=mean_square, **how)
+        except weir.WeirError as error:
+            said.append(str(error))
+    try:
+        pipeline(pipeline_models.chain(8), plan, random(4, 16), loss_fn=mean_square, init_fn=begin)
+    except weir.WeirError as error:
+        said.append(str(error))
+    return said
+
+
+class Bare(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(16))
+
+    def forward(self, x):
+        return x * self.scale
+
+
+class Hollow(unittest.TestCase):
+    @unittest.skipUnless(os.environ.get("WEIR_SOAK"), "6 GiB of memory: with WEIR_SOAK=1")
+    def test_four_ranks_of_which_none_could_hold_the_model(self):
+        wanted = one_block_at_a_time()
+        found = {}
+        for of_rank in on_ranks(4, large_step, plan_of(LARGE, "1f1b", 4, 4)):
+            self.assertLess(len(of_rank), 2 * BLOCKS)  # of 4 for each block
+            found.update(of_rank)
+        self.assertEqual(set(wanted), set(found))
+        for name, (total, corner) in wanted.items():
+            mine = torch.tensor(found[name][1])
+            self.assertTrue(torch.allclose(mine, torch.tensor(corner), rtol=1e-3, atol=1e-9), name)
+            self.assertLess(abs(found[name][0] - total), 1e-3 * abs(total) + 1e-6, name)
+
+    def test_files_of_transformers_by_names(self):
+        try:
+            import transformers
+            import safetensors  # noqa: F401
+        except ImportError as missing:
+            self.skipTest(f"{missing.name} is not installed")
+        transformers.logging.set_verbosity_error()
+        for name, schedule in (("llama", "1f1b"), ("gpt2", "zb-v"), ("bert", "interleaved")):
+            with self.subTest(name=name), tempfile.TemporaryDirectory() as folder:
+                whole = families.family(name)
+                whole.save_pretrained(folder)
+                layers = [part.name for part in weir.capture.parts(whole, families.sample_of(name))]
+                for held, parameters, apart in on_ranks(2, of_family, plan_of(layers, schedule, 2, 4), name, folder):
+                    self.assertLess(held, parameters)
+                    self.assertLess(apart, 1e-5)
+
+    def test_parts_are_the_same_as_with_values(self):
+        try:
+            import transformers
+        except ImportError:
+            self.skipTest("transformers is not installed")
+        transformers.logging.set_verbosity_error()
+        for name in families.FAMILIES:
+            with self.subTest(name=name):
+                sample = families.sample_of(name)
+                with torch.device("meta"):
+                    model = families.family(name)
+                fill_buffers(model, None, torch.device("cpu"))
+                if name == "mixtral":  # whose hooks bring router logits out of layers
+                    with self.assertRaisesRegex(weir.WeirError, "constant that was made on the meta device"):
+                        weir.capture.parts(model, sample)
+                    continue
+                wanted, found = weir.capture.parts(families.family(name), sample), weir.capture.parts(model, sample)
+                self.assertEqual([(part.name, part.inputs, part.outputs) for part in wanted],
+                                 [(part.name, part.inputs, part.outputs) for part in found])
+                for value, meta in wanted.program.metas.items():
+                    self.assertEqual((meta.shape, meta.dtype, meta.requires_grad),
+                                     (found.program.metas[value].shape, found.program.metas[value].dtype,
+                                      found.program.metas[value].requires_grad))
+
+    def test_what_is_left_without_values_is_refused(self):
+        for said in on_ranks(2, not_begun, plan_of([str(layer) for layer in range(8)], "1f1b", 2, 4)):
+            self.assertIn("has no values behind init_fn: it must give all tensors of a Linear values", said[0])
+            self.assertIn("(Bare) has no reset_parameters(): hand init_fn", said[1])
+            self.assertIn("init_fn is for a model on the meta device", said[2])
+
+
+if __name__ == "__main__":
+    unittest.main()
