@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils import _pytree as tree
 
-from ..capture.parts import Parts
+from ..capture.parts import Parts, attributes_kept
 from ..capture.profiling import as_device
 from ..capture.recording import autocast_state
 from ..capture.replay import Loss
@@ -50,6 +50,10 @@ class Pipeline:
 
     def build(self, sample: Any) -> None:
         """Takes the model apart, by one micro-batch's inputs, and keeps this rank's stages of it."""
+        with attributes_kept(self._model):
+            self._build(sample)
+
+    def _build(self, sample: Any) -> None:
         document = self._plan.document
         self._parts = take_apart(self._model, sample, document)
         gives_loss = self._pipe.has_backward() and self._loss_fn is None
@@ -79,6 +83,10 @@ class Pipeline:
         if learned and self.replicas > 1:
             raise refusal(f"the loss has parameters ({learned[0][0]}), and each of the plan's {self.replicas} replicas "
                           "would learn its own: make it a part of the model, whose forward returns the loss")
+        if learned and self._pipe.splits_backward():
+            raise refusal(f"the loss has parameters ({learned[0][0]}), and PyTorch's split backward (I, W) loses their "
+                          "gradients: make it a part of the model, whose forward returns the loss, or plan with a "
+                          "schedule of whole backwards, such as 1f1b")
         if len(self._pipe.rank_of) - 1 in self.stages:
             self._loss_fn.to(self.device)
             self._names.update((parameter, f"loss_fn.{name}") for name, parameter in learned
