@@ -43,11 +43,13 @@ class Net(nn.Module):
         self.does, self.mid = does, nn.ModuleList(kind() for _ in range(4))
         self.words = nn.Embedding(50, 16)
         self.register_buffer("steps", torch.ones(16))
+        self.register_buffer("gain", torch.ones(()))
         if does == "shared":
             self.mid[3].counter = self.mid[0].counter
 
     def forward(self, x):
         x = x if x.is_floating_point() else self.words(x)
+        x = x * (self.gain + 1)  # which is a constant
         fresh = x * self.steps
         for number, layer in enumerate(self.mid):
             view, y = fresh[..., :8], layer(x)
@@ -105,6 +107,7 @@ def batch(*shape):
 
 CHANGES = {
     "a parameter": lambda net: setattr(net.mid[0].lin, "weight", nn.Parameter(net.mid[0].lin.weight.detach() * 2)),
+    "the data of a buffer": lambda net: setattr(net.gain, "data", torch.full((), 3.0)),
     "a module": lambda net: net.mid.__setitem__(3, nn.Tanh())}
 
 
@@ -147,6 +150,7 @@ def cases():
                              "layer mid.1 changes in place a tensor that it reads, of which there is a view"),
         "shared": (plain, "shared", "mid.0.counter is an object that modules of several stages have"),
         "a parameter": (plain, "", 2, mse_loss, "a parameter", "mid.0.lin.weight is another parameter than the one"),
+        "the data of a buffer": (plain, "", 2, mse_loss, "the data of a buffer", "gain has changed since the stages were"),
         "a module": (plain, "", 2, mse_loss, "a module", "mid.3 has changed since the stages were made")}
 
 

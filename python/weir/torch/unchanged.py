@@ -79,7 +79,7 @@ def difference(a: Program, b: Program) -> Optional[str]:
 def _frozen(thing: Any, depth: int = 0) -> Any:
     """Something that is equal as long as the thing is as it was."""
     if isinstance(thing, torch.Tensor):  # of which nothing is read here: it may be large, or on a GPU
-        return "tensor", id(thing), thing._version
+        return "tensor", id(thing), thing._version, thing.untyped_storage()._cdata  # of which .data = makes another one
     if isinstance(thing, _Told):
         return _frozen({key: item for key, item in vars(thing.module).items() if key not in _OF_MODULES})
     if isinstance(thing, float) and thing != thing:
