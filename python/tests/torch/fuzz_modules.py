@@ -34,8 +34,8 @@ RANKS, MICRO_BATCHES = 2, 4
 SCHEDULES = ("gpipe", "1f1b", "interleaved", "zb-v", "zb-h1")
 SITUATIONS = ("nothing", "accumulate", "autocast", "autocast around step", "evaluate", "change", "mode")
 MODULES_OF_A_PAIR = 40  # its process groups have sockets, which stay open
-PATIENCE_S = 60  # for a module; most take a third of a second
-LATE_S = 15  # for the other rank, once one has given up
+PATIENCE_S = 120  # for a module; most take half a second, and on a busy machine ten times that
+LATE_S = 30  # for the other rank, once one has given up
 
 
 # --- one case ------------------------------------------------------------------------------------
@@ -288,6 +288,8 @@ def _rank(rank: int, meet: str, seeds: Any) -> None:
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{meet}", rank=rank, world_size=RANKS,
                             timeout=datetime.timedelta(seconds=2 * PATIENCE_S))
+    import drawn_modules, weir.torch  # pylint: disable=multiple-imports,unused-import  # which take seconds
+    seeds.send("ready")
     while True:
         asked = seeds.recv()
         if asked is None:
@@ -320,6 +322,9 @@ class Pair:
             theirs.close()
             self._processes.append(process)
             self._pipes.append(ours)
+        for pipe in self._pipes:
+            if not pipe.poll(5 * PATIENCE_S) or pipe.recv() != "ready":
+                raise RuntimeError("a rank did not start")
         self._tried = 0
 
     def _end(self) -> None:
