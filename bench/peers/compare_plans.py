@@ -1,17 +1,19 @@
 #!/usr/bin/env python3
-"""Weir's plans against an even split, both run by PyTorch, turn by turn in one run.
+"""Weir's plans against an even split and auto_partition's cut, all run by PyTorch, turn by turn in one run.
 
     compare_plans.py [MODEL ...] [--schedule 1f1b] [--ranks 2] [--micro-batches 8] [--rounds 10] [--no-verify]
 
 For each model: profiled on all ranks at once, since they share the machine's memory as in a run, planned for the
-measured links, and run by torch.distributed.pipelining over gloo, one compute thread for each rank. Its peer is the
+measured links, and run by torch.distributed.pipelining over gloo, one compute thread for each rank. Its peers are the
 same model with the same schedule and micro-batches, cut into stages of as many layers each, as is done where nothing
-was measured. Iterations alternate, and medians are compared: even time / planned time, the time that Weir has
-predicted, the peak bytes that it has against those that PyTorch's allocator counts in a step, and the largest relative
-difference of the pipeline's gradients from the whole model's.
+was measured, and cut as PyTorch's auto_partition does (auto_partition.py) from the same profile. Iterations alternate,
+and medians are compared: a peer's time / planned time, the time that Weir has predicted, the peak bytes that it has
+against those that PyTorch's allocator counts in a step, and the largest relative difference of the pipeline's gradients
+from the whole model's. A cut of auto_partition that is the plan's own is not run again, and has the ratio 1.
 
-Exits with 1 when a plan is slower than 0.98 of the even split, the median gain is below 1.15, a prediction is more than
-10 % off, a peak more than 5 %, or gradients differ by more than 1e-4. Needs the package weir, PyTorch, and for their
+Exits with 1 when a plan is slower than 0.98 of a peer, or by simulation slower than auto_partition's at all, the median
+gain over the even split is below 1.15, a prediction is more than 10 % off, a peak more than 5 %, or gradients differ by
+more than 1e-4. Needs the package weir, PyTorch, and for their
 models torchvision and transformers; leaves out a model that cannot be made, and says so. Run it where nothing else runs.
 """
 
@@ -107,31 +109,23 @@ def loss_of(output, target):
     return cross_entropy(output.flatten(0, -2), target.flatten())
 
 
-class EvenSplit:
-    """A plan with as many layers on each stage, and nothing recomputed."""
-
-    def __init__(self, plan):
-        self.document, self.schedule = copy.deepcopy(plan.document), plan.schedule
-        stages = self.document["stages"]
-        names = [name for stage in stages for name in stage["layers"]]
-        for number, stage in enumerate(stages):
-            stage["layers"] = names[number * len(names) // len(stages):(number + 1) * len(names) // len(stages)]
-            stage["recompute"] = []
-
-
 def planned(model, inputs, target, arguments):
-    """The plan, made by rank 0."""
+    """The plan, that of an even split and that of auto_partition's cut, all made by rank 0."""
     import torch.distributed as dist
     import weir
+    from auto_partition import auto_partition, even_split
     cluster, made = weir.torch.links(), [None]
     sample = sample_of(inputs, arguments)
     profile = weir.profile(model, sample, loss_fn=loss_of, target=sample_of(target, arguments),
                            stages=arguments.ranks if arguments.price_dispatch else None)
     if dist.get_rank() == 0:
-        made = [weir.partition(profile, cluster, schedule=arguments.schedule,
-                               micro_batches=arguments.micro_batches).json()]
+        request = {"schedule": arguments.schedule, "micro_batches": arguments.micro_batches}
+        plan = weir.partition(profile, cluster, **request)
+        stages = len(plan.document["stages"])
+        peer, _ = auto_partition(profile, cluster, stages, **request)
+        made = [[which.json() for which in (plan, even_split(profile, cluster, stages, **request), peer)]]
     dist.broadcast_object_list(made)
-    return weir.Plan.from_json(made[0])
+    return [weir.Plan.from_json(text) for text in made[0]]
 
 
 def sample_of(batch, arguments):
@@ -169,22 +163,28 @@ def peak_off(pipeline, plan, inputs, target):
 
 
 def compare(name, arguments):
-    """Median iterations of the even split and of the plan, what was predicted, and how far peak and gradients are."""
+    """Median iterations of the even split, the plan and auto_partition's cut, how much slower the last is by simulation,
+    what was predicted, and how far peak and gradients are."""
     import torch
     import weir
+    from auto_partition import iteration_ns, stages_of
     torch.manual_seed(1)
     model, inputs, target = MODELS[name](arguments.micro_batches)
-    plan = planned(model, inputs, target, arguments)
+    plan, even_plan, peer = planned(model, inputs, target, arguments)
+    simulated = iteration_ns(peer) / iteration_ns(plan)
     off = weir.torch.verify(model, plan, inputs, target, loss_of) if arguments.verify else None
+    contenders = [even_plan, plan] + ([] if stages_of(peer) == stages_of(plan) else [peer])
     pipelines = [weir.torch.pipeline(copy.deepcopy(model), which, sample_of(inputs, arguments), loss_fn=loss_of)
-                 for which in (EvenSplit(plan), plan)]
-    times = [[], []]
+                 for which in contenders]
+    times = [[] for _ in contenders]
     for round_number in range(arguments.rounds + 2):
-        for which in ((0, 1), (1, 0))[round_number % 2]:
+        for turn in range(len(contenders)):
+            which = (round_number + turn) % len(contenders)
             time_ms = timed_ms(pipelines[which], inputs, target)
             if round_number >= 2:  # the first ones open connections and warm up
                 times[which].append(time_ms)
-    return (*map(statistics.median, times), plan.document["predicted"]["iteration_ns"] / 1e6,
+    even, ours, *auto = map(statistics.median, times)
+    return (even, ours, auto[0] if auto else ours, simulated, plan.document["predicted"]["iteration_ns"] / 1e6,
             peak_off(pipelines[1], plan, inputs, target), off.gradients.relative if off else 0.0)
 
 
@@ -202,12 +202,12 @@ def as_rank(arguments):
             if speaks:
                 print(f"{name:10} left out: {missing}", flush=True)
             continue
-        even, ours, predicted, peak, off = compare(name, arguments)
-        rows.append((even / ours, abs(predicted / ours - 1), abs(peak), off))
+        even, ours, auto, simulated, predicted, peak, off = compare(name, arguments)
+        rows.append((even / ours, abs(predicted / ours - 1), abs(peak), off, auto / ours, simulated))
         if speaks:
-            print(f"{name:10} even {even:8.1f} ms   plan {ours:8.1f} ms   even/plan {even / ours:5.3f}   predicted "
-                  f"{predicted:8.1f} ms ({100 * (predicted / ours - 1):+5.1f} %)   peak {100 * peak:+5.1f} %   "
-                  f"gradients {off:.1e}", flush=True)
+            print(f"{name:10} even {even:8.1f} ms   plan {ours:8.1f} ms   even/plan {even / ours:5.3f}   "
+                  f"auto_partition/plan {auto / ours:5.3f} (simulated {simulated:5.3f})   predicted {predicted:8.1f} ms "
+                  f"({100 * (predicted / ours - 1):+5.1f} %)   peak {100 * peak:+5.1f} %   gradients {off:.1e}", flush=True)
     dist.destroy_process_group()
     return judged(rows, speaks)
 
@@ -218,11 +218,13 @@ def judged(rows, speaks):
         return 1
     gains = [row[0] for row in rows]
     worst, peak, off = (max(row[place] for row in rows) for place in (1, 2, 3))
-    good = (min(gains) >= GAIN_LEAST and statistics.median(gains) >= GAIN_MEDIAN and worst <= PREDICTION_OFF
-            and peak <= PEAK_OFF and off <= GRADIENTS_OFF)
+    auto, simulated = ([row[place] for row in rows] for place in (4, 5))
+    good = (min(gains + auto) >= GAIN_LEAST and min(simulated) >= 1 and statistics.median(gains) >= GAIN_MEDIAN
+            and worst <= PREDICTION_OFF and peak <= PEAK_OFF and off <= GRADIENTS_OFF)
     if speaks:
-        print(f"even/plan: median {statistics.median(gains):.3f}, least {min(gains):.3f}; predictions at most "
-              f"{100 * worst:.1f} % off, peaks {100 * peak:.1f} %; gradients at most {off:.1e}: "
+        print(f"even/plan: median {statistics.median(gains):.3f}, least {min(gains):.3f}; auto_partition/plan: median "
+              f"{statistics.median(auto):.3f}, least {min(auto):.3f}, simulated at least {min(simulated):.3f}; predictions "
+              f"at most {100 * worst:.1f} % off, peaks {100 * peak:.1f} %; gradients at most {off:.1e}: "
               f"{'holds' if good else 'does not hold'}")
     return 0 if good else 1
 

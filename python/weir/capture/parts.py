@@ -15,11 +15,15 @@ from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Set,
 
 import torch
 from torch import nn
+from torch.nn.modules.lazy import LazyModuleMixin
 from torch.utils import _pytree as pytree
 
 from .errors import refusal
 from .leaves import choose_leaves, uncompiled
 from .recording import Attribute, Program, Step, as_call, record
+
+
+_OF_ALL = frozenset(vars(nn.Module()))  # what every module has
 
 
 class Segment(nn.Module):
@@ -49,14 +53,19 @@ class Segment(nn.Module):
         """What steps call and read is registered, so that .parameters(), .to() and .train() reach it."""
         for step in self.steps:
             if step.leaf is not None:
-                key = step.leaf.partition("@")[0].replace(".", "/") or type(step.call).__name__
+                key = self.free(step.leaf.partition("@")[0].replace(".", "/") or type(step.call).__name__)
                 if key not in self._modules:
                     self.add_module(key, step.call)
             for leaf in step.arguments:
                 if isinstance(leaf, Attribute) and not isinstance(leaf.get(), nn.Parameter):
-                    self.register_buffer(leaf.name.replace(".", "/"), leaf.get(), persistent=False)
+                    self.register_buffer(self.free(leaf.name.replace(".", "/")), leaf.get(), persistent=False)
                 elif isinstance(leaf, Attribute):
-                    self.register_parameter(leaf.name.replace(".", "/"), leaf.get())
+                    self.register_parameter(self.free(leaf.name.replace(".", "/")), leaf.get())
+
+    def free(self, key: str) -> str:
+        """The key, or another one where this module has an attribute of that name, such as steps."""
+        own = hasattr(self, key) and key not in self._modules | self._buffers | self._parameters
+        return f"/{key}" if own else key
 
     def bring_in_constants(self) -> None:
         """Constants become buffers of the segment, so that they move with it; steps of it read them from here."""
@@ -252,6 +261,36 @@ def left_as_it_was(model: nn.Module) -> Iterator[None]:
         with torch.no_grad():
             for buffer, value in buffers:
                 buffer.copy_(value)
+
+
+@contextlib.contextmanager
+def attributes_kept(model: nn.Module) -> Iterator[None]:
+    """What forwards count in attributes, or put there in place of a buffer, is behind it what it was before. Not a part
+    of left_as_it_was, since two recordings between which something counts must differ."""
+    attributes = [Attributes(module) for module in model.modules() if not isinstance(module, LazyModuleMixin)]
+    try:
+        yield
+    finally:
+        for of_module in attributes:
+            of_module.put_back()
+
+
+class Attributes:
+    """What a module has besides parameters and modules; lists and the like with what was in them."""
+
+    def __init__(self, module: nn.Module):
+        self._module, self._attributes, self._buffers = module, dict(vars(module)), dict(module._buffers)
+        self._contents = [(thing, thing.copy()) for key, thing in vars(module).items()
+                          if isinstance(thing, (list, dict, set)) and key not in _OF_ALL]
+
+    def put_back(self) -> None:
+        vars(self._module).clear()
+        vars(self._module).update(self._attributes)
+        self._module._buffers.clear()
+        self._module._buffers.update(self._buffers)
+        for thing, content in self._contents:
+            thing.clear()
+            (thing.extend if isinstance(thing, list) else thing.update)(content)
 
 
 def device_kind(model: nn.Module) -> str:

@@ -20,7 +20,7 @@ from .document import Dispatch, document_of
 from .errors import refusal
 from .leaves import uncompiled
 from .memory import count_bytes
-from .parts import Parts, device_kind, left_as_it_was, parts
+from .parts import Parts, attributes_kept, device_kind, left_as_it_was, parts
 from .recording import as_call, caches_off
 from .replay import Loss, Replay
 from .times import Times, measure_times
@@ -49,7 +49,7 @@ def profile(model: Any, sample: Any, loss_fn: Optional[Callable] = None, target:
     check(model, repeats)
     model, sample, target = moved(model, sample, target, device)
     place = torch.device(device_kind(model))
-    with left_as_it_was(model), gradients_kept(model), loss_kept(loss_fn):
+    with attributes_kept(model), left_as_it_was(model), gradients_kept(model), loss_kept(loss_fn):
         whole = parts(model, sample, depth=depth, split_at=split_at)
         dispatch = dispatch_of(whole, stages, place)
         loss = Loss(whole, loss_fn, target)

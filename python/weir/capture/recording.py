@@ -170,6 +170,9 @@ class Program:
 DECIDES = {"__bool__", "__int__", "__float__", "__index__", "__complex__", "__contains__", "item", "tolist", "numpy",
            "equal", "allclose", "is_nonzero"}
 
+# Functions that make no tensor, and do something in the backward.
+FOR_BACKWARD = {"register_hook", "retain_grad"}
+
 PLAIN = (type(None), bool, int, float, complex, str, bytes, torch.dtype, torch.device, torch.layout, slice, range, Enum,
          torch.memory_format, torch.Generator, nn.Module, type, type(Ellipsis), types.FunctionType,
          types.BuiltinFunctionType, types.MethodType, functools.partial, torch.Size, numbers.Number)
@@ -396,7 +399,7 @@ class Recorder(TorchFunctionMode):
                                    f"which is run as it is{self.or_less_deeply()}")
         if before is not None:
             self.make_anew(target, before)
-        return self.write_down(func, None, args, kwargs, lambda: called(func, args, kwargs))
+        return self.write_down(func, None, args, kwargs, lambda: called(func, args, kwargs), keep=name in FOR_BACKWARD)
 
     def run_constant(self, func: Callable, args: tuple, kwargs: dict, target: Any, before: Any) -> Any:
         """A call that reads neither sample nor parameters: a step if it draws random numbers or changes a buffer.

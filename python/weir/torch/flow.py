@@ -54,6 +54,7 @@ def take_apart(model: torch.nn.Module, sample: Any, plan: dict) -> Parts:
 def cut_stages(made: Parts, stages: Sequence[dict]) -> list[StageFlow]:
     """Cuts a model's parts into the stages of a plan's document (their `layers` and `recompute`)."""
     runs = [_runs_of(made, stage) for stage in stages]
+    _check_views(made, stages, runs)
     reads = [{value for run in of_stage for part in run.parts for value in part.inputs} for of_stage in runs]
     known, cut = list(made.inputs), []
     for number, of_stage in enumerate(runs):
@@ -68,6 +69,24 @@ def cut_stages(made: Parts, stages: Sequence[dict]) -> list[StageFlow]:
         returned = tuple(made.result) if is_last else tuple(value for value in dict.fromkeys(known) if value in behind)
         cut.append(StageFlow(number, tuple(of_stage), received, returned))
     return cut
+
+
+def _check_views(made: Parts, stages: Sequence[dict], runs: Sequence[Sequence[Run]]) -> None:
+    """A view that has crossed a cut, or was copied for a recomputation, no longer sees what is changed in place."""
+    place_of = {part.name: place for place, part in enumerate(made)}
+    kept = set(made.no_cut_after())
+    for stage in stages[:-1]:
+        last = stage["layers"][-1]
+        if place_of[last] in kept:
+            raise refusal(f"stage {stage['stage']} of the plan ends with layer {last}, and a later layer changes in place "
+                          "what was made before, so that no stage may end there: profile and plan this very model")
+    for run in (run for of_stage in runs for run in of_stage if run.recomputed):
+        within = {value for part in run.parts for value in part.outputs}
+        for part in run.parts:
+            for step in part.steps:
+                if len({before for before, _ in step.changed} - within) > 1:
+                    raise refusal(f"layer {part.name} changes in place a tensor that it reads, of which there is a view, "
+                                  "and would change it again where it is recomputed: plan without recompute of it")
 
 
 def _runs_of(made: Parts, stage: dict) -> list[Run]:

@@ -15,7 +15,7 @@ from torch.utils import _pytree as tree
 
 from ..capture.errors import refusal
 from ..capture.hollow import fill, fill_buffers, is_hollow
-from ..capture.parts import Parts, left_as_it_was
+from ..capture.parts import Parts, attributes_kept, left_as_it_was
 from ..capture.recording import as_call, autocast_state
 from ..capture.replay import Loss
 from .flow import StageFlow, cut_stages, take_apart
@@ -54,9 +54,10 @@ def make_form(model: nn.Module, sample: Any, plan: dict, pipe: Pipe, numbers: Se
     was_hollow = is_hollow(model)
     if was_hollow:
         fill_buffers(model, start.init_fn, torch.device("cpu"))
-    parts = take_apart(model, sample, plan)
     stage_of = {layer: stage["stage"] for stage in plan["stages"] for layer in stage["layers"]}
-    recorded = Recorded(parts, sample, lambda again: take_apart(model, again, plan), stage_of)
+    with attributes_kept(model):
+        parts = take_apart(model, sample, plan)
+        recorded = Recorded(parts, sample, lambda again: take_apart(model, again, plan), stage_of)
     cut = cut_stages(parts, plan["stages"])
     made = parts.program.metas
     metas = {stage.number: ([made[value] for value in stage.received], [made[value] for value in stage.returned])
@@ -75,12 +76,16 @@ def make_form(model: nn.Module, sample: Any, plan: dict, pipe: Pipe, numbers: Se
                  if tensor.is_meta and any(tensor is own for own in mine)}
         state = None if start.weights is None else read_safetensors(start.weights, names, first_names(model))
         fill(model, mine, [*(part.module for part in parts), modules], start.init_fn, state, device)
+    values = _values_of(parts, sample) if splits and not was_hollow else {}
     modules.to(device)
+    recorded.take_state()
     if splits:
-        values = _made_up(metas, numbers, modules, device) if was_hollow else _values_of(parts, sample)
-        for module in modules:
-            if module.number > 0:
-                check_split(module, [values[value].to(device) for value in module.received])
+        values = values or _made_up(metas, numbers, modules, device)
+        with attributes_kept(model):
+            for module in modules:
+                if module.number > 0:
+                    check_split(module, [values[value].detach().to(device).requires_grad_(values[value].requires_grad)
+                                         for value in module.received])
     return Form(parts, recorded, cut, metas, modules)
 
 
@@ -127,7 +132,7 @@ def first_names(model: nn.Module) -> dict[str, str]:
 def _values_of(parts: Parts, sample: Any) -> dict[int, torch.Tensor]:
     """What one run of the parts makes, cut off from what made it."""
     values = dict(zip(parts.inputs, parts.tensors_of(sample)))
-    with left_as_it_was(parts.model), torch.no_grad():
+    with attributes_kept(parts.model), left_as_it_was(parts.model), torch.no_grad():
         for part in parts:
             made = part(*(values[value].clone() if value in parts.changed_values else values[value]
                           for value in part.inputs))

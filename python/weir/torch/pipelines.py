@@ -110,6 +110,10 @@ class Pipeline:
         if learned and self.replicas > 1:
             raise refusal(f"the loss has parameters ({learned[0][0]}), and each of the plan's {self.replicas} replicas "
                           "would learn its own: make it a part of the model, whose forward returns the loss")
+        if learned and self._pipe.splits_backward():
+            raise refusal(f"the loss has parameters ({learned[0][0]}), and PyTorch's split backward (I, W) loses their "
+                          "gradients: make it a part of the model, whose forward returns the loss, or plan with a "
+                          "schedule of whole backwards, such as 1f1b")
         if self._is_last:
             self._loss_fn.to(self.device)
             self._names.update((parameter, f"loss_fn.{name}") for name, parameter in learned

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
+from ..capture.parts import Attributes
 from .flow import Run, StageFlow
 
 
@@ -64,11 +65,13 @@ class RunModule(nn.Module):
         self.makes = tuple(value for value in dict.fromkeys(made) if value in needed)
         self.needed = needed_behind([part.inputs for part in run.parts], self.makes)
         # What is run again must find its inputs as they were, so those that are changed in place are copied first.
+        self.changing: dict[bool, frozenset[str]] = {}  # buffers that a forward changes, in train and in eval mode
         self.copied = {value for part in run.parts for value in changed[part.name]} if run.recomputed else set()
 
     def forward(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
         if self.recomputed and torch.is_grad_enabled():
-            contexts = (contextlib.nullcontext(), _BuffersKept(self))
+            remembered = _Remembered(self.layers, self.changing)
+            contexts = (remembered, _AsBefore(remembered))
             return checkpoint(self._run, *tensors, use_reentrant=False, context_fn=lambda: contexts)
         return self._run(*tensors)
 
@@ -89,29 +92,65 @@ def is_again() -> bool:
     return _again > 0
 
 
-class _BuffersKept:
-    """What is run again has been counted before: running means and the like stay as they are.
+class _State:
+    """The attributes that modules have at a time, and some of their buffers, by name."""
+
+    def __init__(self, modules: nn.Module, names: Collection[str]):
+        self._attributes = [Attributes(module) for module in modules.modules()]
+        self._buffers = {name: (buffer, buffer.detach().clone()) for name, buffer in modules.named_buffers()
+                         if name in names}
+
+    def put_back(self) -> None:
+        for of_module in self._attributes:
+            of_module.put_back()
+        with torch.no_grad():
+            for buffer, value in self._buffers.values():
+                buffer.copy_(value)
+
+    def changed(self) -> frozenset[str]:
+        """Names of buffers that are not what they were, and only these are kept from now on."""
+        self._buffers = {name: both for name, both in self._buffers.items() if not torch.equal(*both)}
+        return frozenset(self._buffers)
+
+
+class _Remembered:
+    """Around the first run: what its forward found. Which buffers it changes is seen once for each mode."""
+
+    def __init__(self, modules: nn.Module, changing: dict[bool, frozenset[str]]):
+        self.modules, self.changing = modules, changing
+
+    def __enter__(self) -> None:
+        everything = [name for name, _ in self.modules.named_buffers()]
+        self.state = _State(self.modules, self.changing.get(self.modules.training, everything))
+
+    def __exit__(self, *_: Any) -> None:
+        if self.modules.training not in self.changing:
+            self.changing[self.modules.training] = self.state.changed()
+
+    def now(self) -> _State:
+        return _State(self.modules, self.changing[self.modules.training])
+
+
+class _AsBefore:
+    """What is run again finds running means, counts and the like as they were, and leaves them as they are.
 
     It can be entered again and again: PyTorch's split backward recomputes for I, and once more for W.
     """
 
-    def __init__(self, module: nn.Module):
-        self._module = module
-        self._before: list[tuple[torch.Tensor, torch.Tensor]] = []
+    def __init__(self, remembered: _Remembered):
+        self._remembered = remembered
+        self._now: list[_State] = []
 
     def __enter__(self) -> None:
         global _again  # pylint: disable=global-statement
         _again += 1
-        self._before = [(buffer, buffer.detach().clone()) for buffer in self._module.buffers()]
+        self._now.append(self._remembered.now())
+        self._remembered.state.put_back()
 
     def __exit__(self, *_: Any) -> None:
         global _again  # pylint: disable=global-statement
         _again -= 1
-        with torch.no_grad():
-            for buffer, value in self._before:
-                if not torch.equal(buffer, value):
-                    buffer.copy_(value)
-        self._before = []
+        self._now.pop().put_back()
 
 
 def needed_behind(reads: Sequence[Collection[int]], returned: Collection[int]) -> list[set[int]]:

@@ -15,7 +15,7 @@ from torch.utils import _pytree as tree
 
 from ..capture.errors import refusal
 from ..capture.leaves import plain_name, uncompiled
-from ..capture.parts import Parts
+from ..capture.parts import Parts, attributes_kept
 from ..capture.recording import Attribute, Program, Step, Value, as_call
 
 _OF_MODULES = frozenset(vars(nn.Module()))  # what every module has, and no forward reads
@@ -79,7 +79,9 @@ def difference(a: Program, b: Program) -> Optional[str]:
 def _frozen(thing: Any, depth: int = 0) -> Any:
     """Something that is equal as long as the thing is as it was."""
     if isinstance(thing, torch.Tensor):  # of which nothing is read here: it may be large, or on a GPU
-        return "tensor", id(thing), thing._version
+        return "tensor", id(thing), thing._version, thing.untyped_storage()._cdata  # of which .data = makes another one
+    if isinstance(thing, _Told):
+        return _frozen({key: item for key, item in vars(thing.module).items() if key not in _OF_MODULES})
     if isinstance(thing, float) and thing != thing:
         return "nan"
     if thing is None or isinstance(thing, (bool, int, float, complex, str, bytes)):
@@ -117,11 +119,19 @@ def _state_of(modules: List[Tuple[str, nn.Module]]) -> Dict[str, Any]:
             if key not in _OF_MODULES:
                 state[prefix + key] = _frozen(thing)
         state.update((prefix + key, _frozen(thing)) for key, thing in module._buffers.items())
+        state.update((prefix + key, id(thing)) for key, thing in module._modules.items())
     return state
 
 
-def _parameters_of(model: nn.Module) -> Dict[str, Tuple[bool, torch.dtype]]:
-    return {name: (parameter.requires_grad, parameter.dtype) for name, parameter in model.named_parameters()}
+def _parameters_of(model: nn.Module) -> Dict[str, Tuple[bool, torch.dtype, nn.Parameter]]:
+    return {name: (parameter.requires_grad, parameter.dtype, parameter) for name, parameter in model.named_parameters()}
+
+
+class _Told:
+    """What a module has in attributes that are its own."""
+
+    def __init__(self, module: nn.Module):
+        self.module = module
 
 
 def _shared_by_stages(parts: Parts, stage_of: Dict[str, int]) -> List[Tuple[str, Any]]:
@@ -144,6 +154,7 @@ def _shared_by_stages(parts: Parts, stage_of: Dict[str, int]) -> List[Tuple[str,
                 continue
             for name, module in step.call.named_modules():
                 path = ".".join(filter(None, (plain_name(step.leaf), name)))
+                found.setdefault(id(module), (path, _Told(module), set()))[2].add(stage_of[part.name])
                 for key, thing in vars(module).items():
                     if key not in _OF_MODULES:
                         note(f"{path}.{key}", thing, stage_of[part.name], 0)
@@ -173,8 +184,12 @@ class Recorded:
         before = [_frozen(thing) for _, thing in shared]
         self._check_twice()
         self._check_shared(shared, before)
-        self._state, self._numbers = _state_of(self._modules), _numbers_of(sample)
-        self._parameters = _parameters_of(self._model)
+        self._numbers = _numbers_of(sample)
+        self.take_state()
+
+    def take_state(self) -> None:
+        """What there is now is what the stages were made of."""
+        self._state, self._parameters = _state_of(self._modules), _parameters_of(self._model)
 
     def _check_shared(self, shared: List[Tuple[str, Any]], before: List[Any]) -> None:
         """A cut does not see what one stage writes into an object that another one has."""
@@ -186,11 +201,12 @@ class Recorded:
 
     def _check_twice(self) -> None:
         """What is drawn, counted or read from data must not be written into steps; a mode may be."""
-        said = difference(self._program, self._record(_other_rows(self._sample)).program)
-        if said is not None:
-            raise refusal(f"the model does other steps each time that it runs ({said}): what it counts, draws outside "
-                          "of PyTorch or reads from the data would be frozen as it is now; move that into a module "
-                          "that is not taken apart (depth)")
+        for sample in _others(self._sample):
+            said = difference(self._program, self._record(sample).program)
+            if said is not None:
+                raise refusal(f"the model does other steps each time that it runs ({said}): what it counts, draws outside "
+                              "of PyTorch or reads from the data would be frozen as it is now; move that into a module "
+                              "that is not taken apart (depth)")
         mode, modes = self._model.training, [(module, module.training) for module in self._model.modules()]
         try:
             self._model.train(not mode)
@@ -210,12 +226,16 @@ class Recorded:
         """Refuses a step whose program would be another one; `call` has one micro-batch's inputs, or nothing where this
         rank was given none."""
         parameters = _parameters_of(self._model)
-        for name, (is_learned, kind) in parameters.items():
-            was = self._parameters.get(name, (is_learned, kind))
-            if was != (is_learned, kind):
-                what = "type" if was[1] != kind else "requires_grad"
+        for name, (is_learned, kind, parameter) in parameters.items():
+            was_learned, was_kind, was = self._parameters.get(name, (is_learned, kind, None))
+            if (was_learned, was_kind) != (is_learned, kind):
+                what = "type" if was_kind != kind else "requires_grad"
                 raise refusal(f"{what} of {name} has changed since the stages were made, and ranks have agreed on their "
                               "messages and gradients by it: make the pipeline anew")
+            if was is not parameter:
+                raise refusal(f"{name} is another parameter than the one that the stages were made with, and would not be "
+                              "among pipeline.parameters(): make the pipeline anew, or change the tensor in place (copy_, "
+                              "load_state_dict without assign=True)")
         call = call if tree.tree_leaves(call) else self._sample
         state, numbers = _state_of(self._modules), _numbers_of(call)
         if state == self._state and numbers == self._numbers:
@@ -225,12 +245,21 @@ class Recorded:
 
     def _check_again(self, call: Any, names: List[str]) -> None:
         what = f"{names[0]} has changed" if names else "a number or another argument that is no tensor has changed"
-        said = difference(self._program, self._record(call).program)
+        with attributes_kept(self._model):
+            said = difference(self._program, self._record(call).program)
         if said is not None:
             raise refusal(f"{what} since the stages were made, and they have it as it was ({said}): make the pipeline "
                           "anew, or hand it to the model as a tensor")
 
 
-def _other_rows(sample: Any) -> Any:
-    """The sample with its rows in another order: as long, and other data at every place."""
-    return tree.tree_map_only(torch.Tensor, lambda tensor: tensor.roll(1, 0) if tensor.dim() > 0 else tensor, sample)
+def _others(sample: Any) -> List[Any]:
+    """Samples as long with other data: the rows in another order and real numbers smaller, so that means and largest
+    numbers are others in a single row too; and the first row everywhere, since integers must stay what they can be."""
+    def other(tensor: torch.Tensor) -> torch.Tensor:
+        rolled = tensor.roll(1, 0) if tensor.dim() > 0 else tensor
+        return rolled * 0.75 if tensor.is_floating_point() or tensor.is_complex() else rolled
+
+    def first(tensor: torch.Tensor) -> torch.Tensor:
+        return tensor[:1].expand_as(tensor).contiguous() if tensor.dim() > 0 else tensor
+
+    return [tree.tree_map_only(torch.Tensor, change, sample) for change in (other, first)]
