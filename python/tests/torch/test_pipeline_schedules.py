@@ -55,7 +55,7 @@ def verified(rank, plans):
     for name, plan, schedule in plans:
         done = verify(pipeline_models.chain(8), plan, batch(1), batch(2), mean_square, schedule=schedule)
         made = pipeline(pipeline_models.chain(8), plan, batch(1)[:1], loss_fn=mean_square, schedule=schedule)
-        found[name] = done.equal, done.gradients.relative, done.compared, type(made._runtime).__name__
+        found[name] = done.equal, done.gradients.relative, done.compared, type(made._base.runtime).__name__
     return found
 
 
