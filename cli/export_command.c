@@ -127,11 +127,10 @@ static int run(int count, char **arguments)
     const struct export_format *format = export_find(given.format, &error);
     struct plan *plan = format ? plan_load(given.plan, &error) : NULL;
     struct profile *profile = plan && given.profile ? plan_profile(given.profile, &error) : NULL;
-    const unsigned asked = BELONGS_BY_NUMBERS | BELONGS_BY_MEMORY, of_profile = BELONGS_BY_MODEL | BELONGS_BY_PROFILE;
-    const bool good = plan && (profile ? plan_use_with(plan, given.plan, profile, given.profile, asked | of_profile,
-                                                       of_profile, &error)
-                                       : !given.profile && plan_use(plan, given.plan, (struct plan_company){ 0 }, asked, 0,
-                                                                    &error));
+    const bool good = plan && (profile ? plan_use_with(plan, given.plan, profile, given.profile,
+                                                       EXPORT_ASKS | EXPORT_REFUSES, EXPORT_REFUSES, &error)
+                                       : !given.profile && plan_use(plan, given.plan, (struct plan_company){ 0 },
+                                                                    EXPORT_ASKS, 0, &error));
     const int code = good ? export(&given, format, plan, profile) : command_fail(&error);
     profile_free(profile);
     plan_free(plan);

@@ -57,10 +57,9 @@ void export_heading(struct export *export, const char *mark)
     text_add(export->text, ", ");
     text_add_count(export->text, plan->micro_batches, "micro-batch", "micro-batches");
     text_add(export->text, "; for %s.\n", export->format->title);
-    for (const char *line = export->said->data, *end; line && *line; line = end + 1) {
-        end = strchr(line, '\n');
+    // Without memory the last line may be cut off; plan_export() refuses the whole text then.
+    for (const char *line = export->said->data, *end; line && (end = strchr(line, '\n')); line = end + 1)
         text_add(export->text, "%s %.*s\n", mark, (int)(end - line), line);
-    }
 }
 
 void export_write_counts(struct export *export, const uint32_t *counts)

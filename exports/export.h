@@ -21,7 +21,7 @@
 #ifndef EXPORTS_EXPORT_H
 #define EXPORTS_EXPORT_H
 
-#include "partitioner/plan/plan.h"
+#include "partitioner/evaluate/belonging.h"
 
 // How a group of devices, which a plan takes for one, and pipelines side by side share the model: for frameworks that are
 // told so beside the pipeline (Megatron-Core, torchtitan).
@@ -46,6 +46,13 @@ struct export_format {
     const char *title;  // as people call it
     const char *about;  // one line for help texts
     const struct export_words *words;  // what it can say, and how (words.h)
+};
+
+// What a plan is checked for before it is exported (plan_belongs()): EXPORT_ASKS always, EXPORT_REFUSES where a profile is
+// given. A fault of the second kind is refused, one of the first is said.
+enum {
+    EXPORT_ASKS = BELONGS_BY_NUMBERS | BELONGS_BY_MEMORY,
+    EXPORT_REFUSES = BELONGS_BY_MODEL | BELONGS_BY_PROFILE,
 };
 
 extern const struct export_format export_formats[];  // ended by a NULL name
