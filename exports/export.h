@@ -39,6 +39,7 @@ struct export_request {
     const uint32_t *units;          // how many layers each unit of the framework has, in order; NULL: by their names
     size_t unit_count;              // (outline.h)
     const struct export_degrees *degrees;  // or NULL: nothing is said of them
+    const char *base;  // "torchtitan.models.llama3.config_registry.llama3_8b": the config function that torchtitan plans; or NULL
 };
 
 struct export_format {

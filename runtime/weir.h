@@ -345,6 +345,7 @@ char *weir_plan_text(const struct weir_plan *plan, struct weir_error *error);
 struct weir_exporting {
     const struct weir_profile *profile;  // the one that the plan was made of; usual: what would be rounded is refused
     struct weir_numbers units;           // layers in each unit of the framework; usual: as the layers' names tell
+    const char *base;                    // the config function of torchtitan's that is planned, "MODULE.FUNCTION"; or NULL
 };
 
 // The plan in another framework's words, as `weir export FORMAT` writes it: "megatron", "torchtitan", "deepspeed",

@@ -300,6 +300,7 @@ bool weir_plan_export(const struct weir_plan *plan, const char *format, const st
         .profile = exporting->profile ? exporting->profile->profile : NULL,
         .units = exporting->units.count > 0 ? exporting->units.at : NULL,
         .unit_count = exporting->units.count,
+        .base = exporting->base,
     };
     struct error reason = { 0 };
     struct text text = { 0 }, said = { 0 };

@@ -126,7 +126,8 @@ class Plans(Case):
             plan.save('plan.json')
             for name in [*formats, 'jax']:
                 for options, given in (([], {}), (['--profile=profile.json'], {'profile': made}),
-                                       (['--units=0,3,3,2,0'], {'units': [0, 3, 3, 2, 0]})):
+                                       (['--units=0,3,3,2,0'], {'units': [0, 3, 3, 2, 0]}),
+                                       (['--base=my.llama'], {'base': 'my.llama'})):
                     ended = subprocess.run(['weir', 'export', name, 'plan.json', *options], capture_output=True,
                                            check=False)
                     sentences = [re.sub('^weir: (plan.json: )?', '', line)
@@ -151,6 +152,10 @@ class Plans(Case):
                      profile=profile(9))
         self.refuses('--units: names 3 layers, but the plan has 8', 2, plan.export, 'megatron', units=[1, 1, 1])
         self.refuses('units: -1 is not between 0 and 4294967295', 2, plan.export, 'megatron', units=[-1])
+        self.refuses('--base: Megatron-Core has no config functions', 2, plan.export, 'megatron', base='my.llama')
+        for base in ('llama', '.llama', 'my.', 'my..llama', 'my.2llama', 'my.llama()', 'my.llama\n', ''):
+            self.refuses(f'--base: "{base}" is not MODULE.FUNCTION, such as torchtitan.models.llama3.config_registry.'
+                         'llama3_8b', 2, plan.export, 'torchtitan', base=base)
         with self.assertRaisesRegex(TypeError, 'a weir.Profile is wanted'):
             plan.export('megatron', profile='profile.json')
 

@@ -193,17 +193,18 @@ class Plan(_Shown, _Document):
                                        progress=progress))
 
     def export(self, format: str, *, profile: Optional[Profile] = None, units: Choice = None,
-               said: Optional[Callable[[str], Any]] = None) -> str:
+               base: Optional[str] = None, said: Optional[Callable[[str], Any]] = None) -> str:
         """The plan in another framework's words, byte for byte what `weir export FORMAT` writes (docs/exports.md).
 
         `format`: megatron, torchtitan, deepspeed, colossalai, nanotron, torchgpipe, pytorch or pytorch-csv. `profile`,
         the one that the plan was made of, is needed where the framework has only another plan near by. `units`: how many
-        layers are the input, each block, and the output there, where their names do not tell. `said` is called with
-        each sentence that the command writes on standard error: what the framework is not told, or does otherwise. A
-        WeirError of code 1 where the framework has no way to run the plan.
+        layers are the input, each block, and the output there, where their names do not tell. `base`: the
+        config function of torchtitan's that the plan is added to, "torchtitan.models.llama3.config_registry.llama3_8b".
+        `said` is called with each sentence that the command writes on standard error: what the framework is not told,
+        or does otherwise. A WeirError of code 1 where the framework has no way to run the plan.
         """
         exporting = library.Exporting(None if profile is None else library.PROFILE.from_param(profile),
-                                      numbers(units, 'units', 0))
+                                      numbers(units, 'units', 0), encode(base))
         text, sentences = call_answer('plan_export', self, encode(format), ctypes.byref(exporting))
         for sentence in sentences.splitlines() if said else ():
             said(sentence)

@@ -87,7 +87,7 @@ class Explaining(Structure):
 
 
 class Exporting(Structure):
-    _fields_ = [('profile', c_void_p), ('units', Numbers)]
+    _fields_ = [('profile', c_void_p), ('units', Numbers), ('base', c_char_p)]
 
 
 class Sweeping(Structure):

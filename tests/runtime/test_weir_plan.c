@@ -398,6 +398,12 @@ static void a_plan_is_exported(void **state)
     exporting.units = (struct weir_numbers){ halves, 4 };
     assert_good(weir_plan_export(plan, "torchtitan", &exporting, &by_hand, &error), error);
     assert_null(strstr(by_hand.document, "layers.2"));
+    assert_null(strstr(by_hand.document, "def planned()"));
+    weir_answer_clear(&by_hand);
+    exporting.base = "mine.small_llama";
+    assert_good(weir_plan_export(plan, "torchtitan", &exporting, &by_hand, &error), error);
+    assert_non_null(strstr(by_hand.document, "from mine import small_llama\n"));
+    assert_non_null(strstr(by_hand.document, "def planned():\n    return plan_pipeline(small_llama())\n"));
     weir_answer_clear(&plain), weir_answer_clear(&priced), weir_answer_clear(&by_hand);
     weir_plan_free(plan);
     weir_profile_free(profile);
