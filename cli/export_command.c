@@ -10,10 +10,10 @@
 #include "exports/export.h"
 #include "profiler/profile.h"
 
-enum { KEY_PROFILE = KEY_OWN, KEY_UNITS };
+enum { KEY_PROFILE = KEY_OWN, KEY_UNITS, KEY_BASE };
 
 struct given {
-    const char *format, *plan, *profile;
+    const char *format, *plan, *profile, *base;
     uint32_t *units;
     size_t unit_count;
     struct shared_options shared;  // -o
@@ -25,6 +25,8 @@ static const struct argp_option options[] = {
       0 },
     { "units", KEY_UNITS, "N,N,..", 0, "How many layers are the input, each block, and the output there; where names do"
       " not tell", 0 },
+    { "base", KEY_BASE, "MODULE.FUNCTION", 0, "The config function of torchtitan's that the plan is added to; what is written"
+      " is then a module that torchtitan loads, with the config function planned", 0 },
     OPTION_OUTPUT,
     { 0 },
 };
@@ -49,6 +51,9 @@ static error_t take(int key, char *argument, struct argp_state *state)
     switch (key) {
     case KEY_PROFILE:
         given->profile = argument;
+        break;
+    case KEY_BASE:
+        given->base = argument;
         break;
     case KEY_UNITS:
         take_units(given, argument, state);
@@ -79,7 +84,8 @@ static char *list_formats(int key, const char *text, void *input)
     for (const struct export_format *format = export_formats; format->name; format++)
         text_add(&list, "  %-12s %s\n", format->name, format->about);
     text_add(&list, "\nExamples:\n  weir export megatron plan.json\n"
-                    "  weir export torchtitan plan.json --profile profile.json -o pipeline.py\n");
+                    "  weir export torchtitan plan.json --profile profile.json -o pipeline.py \\\n"
+                    "      --base torchtitan.models.llama3.config_registry.llama3_8b\n");
     return command_help(&list);
 }
 
@@ -104,7 +110,7 @@ static int export(const struct given *given, const struct export_format *format,
                   const struct profile *profile)
 {
     const struct export_request request = { .plan = plan, .profile = profile, .units = given->units,
-                                            .unit_count = given->unit_count };
+                                            .unit_count = given->unit_count, .base = given->base };
     struct error error = { 0 };
     struct text text = { 0 }, said = { 0 };
     const bool good = plan_export(format, &request, &text, &said, &error);
@@ -127,11 +133,10 @@ static int run(int count, char **arguments)
     const struct export_format *format = export_find(given.format, &error);
     struct plan *plan = format ? plan_load(given.plan, &error) : NULL;
     struct profile *profile = plan && given.profile ? plan_profile(given.profile, &error) : NULL;
-    const unsigned asked = BELONGS_BY_NUMBERS | BELONGS_BY_MEMORY, of_profile = BELONGS_BY_MODEL | BELONGS_BY_PROFILE;
-    const bool good = plan && (profile ? plan_use_with(plan, given.plan, profile, given.profile, asked | of_profile,
-                                                       of_profile, &error)
-                                       : !given.profile && plan_use(plan, given.plan, (struct plan_company){ 0 }, asked, 0,
-                                                                    &error));
+    const bool good = plan && (profile ? plan_use_with(plan, given.plan, profile, given.profile,
+                                                       EXPORT_ASKS | EXPORT_REFUSES, EXPORT_REFUSES, &error)
+                                       : !given.profile && plan_use(plan, given.plan, (struct plan_company){ 0 },
+                                                                    EXPORT_ASKS, 0, &error));
     const int code = good ? export(&given, format, plan, profile) : command_fail(&error);
     profile_free(profile);
     plan_free(plan);

@@ -57,10 +57,9 @@ void export_heading(struct export *export, const char *mark)
     text_add(export->text, ", ");
     text_add_count(export->text, plan->micro_batches, "micro-batch", "micro-batches");
     text_add(export->text, "; for %s.\n", export->format->title);
-    for (const char *line = export->said->data, *end; line && *line; line = end + 1) {
-        end = strchr(line, '\n');
+    // Without memory the last line may be cut off; plan_export() refuses the whole text then.
+    for (const char *line = export->said->data, *end; line && (end = strchr(line, '\n')); line = end + 1)
         text_add(export->text, "%s %.*s\n", mark, (int)(end - line), line);
-    }
 }
 
 void export_write_counts(struct export *export, const uint32_t *counts)
@@ -301,9 +300,36 @@ static bool fit(struct export *export, struct error *error)
     }
 }
 
+// MODULE.FUNCTION, of names in ASCII: it is written into Python as it is.
+static bool is_function(const char *base)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
+    size_t names = 0;
+    for (;; base++) {
+        const size_t length = strspn(base, letters);
+        if (length == 0 || (*base >= '0' && *base <= '9'))
+            return false;
+        names++;
+        base += length;
+        if (*base != '.')
+            return *base == '\0' && names > 1;
+    }
+}
+
+static bool check_base(const struct export *export, struct error *error)
+{
+    if (!export->base)
+        return true;
+    if (export->format->words != &torchtitan_words)
+        return error_set(error, "--base: %s has no config functions", export->format->title);
+    return is_function(export->base)
+        || error_set(error, "--base: \"%.80s\" is not MODULE.FUNCTION, such as"
+                     " torchtitan.models.llama3.config_registry.llama3_8b", export->base);
+}
+
 static bool fill(struct export *export, const struct export_request *request, struct error *error)
 {
-    return check_plan(export, error) && find_schedule(export, error) && find_pipelines(export, error)
+    return check_base(export, error) && check_plan(export, error) && find_schedule(export, error) && find_pipelines(export, error)
         && outline_fill(export, request, error) && (export->format->words->grain == GRAIN_NONE || fit(export, error))
         && say_common(export, error);
 }
@@ -312,7 +338,7 @@ bool plan_export(const struct export_format *format, const struct export_request
                  struct text *said, struct error *error)
 {
     struct export export = { .format = format, .plan = request->plan, .profile = request->profile,
-                             .degrees = request->degrees, .text = text, .said = said,
+                             .degrees = request->degrees, .base = request->base, .text = text, .said = said,
                              .stages = (uint32_t)request->plan->stage_count };
     const bool good = fill(&export, request, error) && format->words->write(&export, error)
                    && text_ok(said, "what is said of a plan", error) && text_ok(text, "a plan in other words", error);

@@ -21,7 +21,7 @@
 #ifndef EXPORTS_EXPORT_H
 #define EXPORTS_EXPORT_H
 
-#include "partitioner/plan/plan.h"
+#include "partitioner/evaluate/belonging.h"
 
 // How a group of devices, which a plan takes for one, and pipelines side by side share the model: for frameworks that are
 // told so beside the pipeline (Megatron-Core, torchtitan).
@@ -39,6 +39,7 @@ struct export_request {
     const uint32_t *units;          // how many layers each unit of the framework has, in order; NULL: by their names
     size_t unit_count;              // (outline.h)
     const struct export_degrees *degrees;  // or NULL: nothing is said of them
+    const char *base;  // "torchtitan.models.llama3.config_registry.llama3_8b": the config function that torchtitan plans; or NULL
 };
 
 struct export_format {
@@ -46,6 +47,13 @@ struct export_format {
     const char *title;  // as people call it
     const char *about;  // one line for help texts
     const struct export_words *words;  // what it can say, and how (words.h)
+};
+
+// What a plan is checked for before it is exported (plan_belongs()): EXPORT_ASKS always, EXPORT_REFUSES where a profile is
+// given. A fault of the second kind is refused, one of the first is said.
+enum {
+    EXPORT_ASKS = BELONGS_BY_NUMBERS | BELONGS_BY_MEMORY,
+    EXPORT_REFUSES = BELONGS_BY_MODEL | BELONGS_BY_PROFILE,
 };
 
 extern const struct export_format export_formats[];  // ended by a NULL name

@@ -1,4 +1,7 @@
-// torchtitan: assignments to its trainer's configuration.
+// torchtitan 0.3: a function that adds the plan to its trainer's configuration.
+//
+//     def plan_pipeline(config):      config.parallelism..., and what it needs beside that
+//     def planned():                  request->base() with the plan: what `--module FILE --config planned` loads
 //
 // A stage is a list of names: tok_embeddings, layers.N, norm, lm_head, and whatever else the model has. Of P ranks
 // stage s is on rank s mod P, or, where the schedule is one on a V, there and back. A schedule without a name there is
@@ -66,7 +69,7 @@ static void write_unit(struct export *export, const struct unit *unit)
 
 static void write_stage(struct export *export, uint32_t stage)
 {
-    text_add(export->text, "    [");
+    text_add(export->text, "        [");
     for (uint32_t u = export->cuts[stage]; u < export->cuts[stage + 1]; u++) {
         text_add(export->text, u > export->cuts[stage] ? ", " : "");
         write_unit(export, &export->outline.units[u]);
@@ -122,10 +125,10 @@ static void write_batch(struct export *export)
 {
     const uint64_t samples = export_micro_batch(export);
     if (samples > 0)
-        text_add(export->text, "config.parallelism.pipeline_parallel_microbatch_size = %llu\n",
+        text_add(export->text, "    config.parallelism.pipeline_parallel_microbatch_size = %llu\n",
                  (unsigned long long)samples);
     text_add(export->text,
-             "config.training.local_batch_size = %u * config.parallelism.pipeline_parallel_microbatch_size\n",
+             "    config.training.local_batch_size = %u * config.parallelism.pipeline_parallel_microbatch_size\n",
              export->micro_batches);
 }
 
@@ -135,16 +138,40 @@ static void write_degrees(struct export *export)
     if (!degrees)
         return;
     const bool is_whole = !degrees->shares_optimizer && !degrees->shares_weights;
-    text_add(export->text, "config.parallelism.tensor_parallel_degree = %u\n", degrees->tensor);
-    text_add(export->text, "config.parallelism.context_parallel_degree = %u\n", degrees->context);
-    text_add(export->text, "config.parallelism.expert_parallel_degree = %u\n", degrees->expert);
-    text_add(export->text, "config.parallelism.data_parallel_%s_degree = %u\n", is_whole ? "replicate" : "shard",
+    text_add(export->text, "    config.parallelism.tensor_parallel_degree = %u\n", degrees->tensor);
+    text_add(export->text, "    config.parallelism.context_parallel_degree = %u\n", degrees->context);
+    text_add(export->text, "    config.parallelism.expert_parallel_degree = %u\n", degrees->expert);
+    text_add(export->text, "    config.parallelism.data_parallel_%s_degree = %u\n", is_whole ? "replicate" : "shard",
              degrees->data);
     if (is_whole)
-        text_add(export->text, "config.parallelism.data_parallel_shard_degree = 1\n");
+        text_add(export->text, "    config.parallelism.data_parallel_shard_degree = 1\n");
     if (degrees->shares_optimizer)
-        text_add(export->text, "config.parallelism.fsdp_reshard_after_forward = \"never\"\n");
-    text_add(export->text, "config.training.seq_len = %llu\n", (unsigned long long)degrees->sequence);
+        text_add(export->text, "    config.parallelism.fsdp_reshard_after_forward = \"never\"\n");
+    text_add(export->text, "    config.training.seq_len = %llu\n", (unsigned long long)degrees->sequence);
+}
+
+static void write_imports(struct export *export)
+{
+    if (export->again.kind != AGAIN_NONE)
+        text_add(export->text, "from torchtitan.distributed.activation_checkpoint import FullAC\n");
+    if (export->base) {
+        const char *dot = strrchr(export->base, '.');
+        text_add(export->text, "from %.*s import %s\n", (int)(dot - export->base), export->base, dot + 1);
+    }
+    if (export->again.kind != AGAIN_NONE || export->base)
+        text_add(export->text, "\n\n");
+}
+
+// torchtitan leaves layers out, without a word, that no stage names. Its CUDA graphs and pipelines exclude each other.
+static void write_head(struct export *export)
+{
+    text_add(export->text,
+             "def plan_pipeline(config):\n"
+             "    \"\"\"Adds the plan to a Trainer.Config, which is returned.\"\"\"\n"
+             "    if len(config.model_spec.model.layers) != %u:\n"
+             "        raise ValueError(f\"planned for %u layers, not {len(config.model_spec.model.layers)}\")\n"
+             "    config.training.disable_cuda_graphs = True\n",
+             export->outline.blocks, export->outline.blocks);
 }
 
 static bool write(struct export *export, struct error *error)
@@ -165,23 +192,25 @@ static bool write(struct export *export, struct error *error)
         export_say(export, "torchtitan numbers devices with the pipeline outermost: its processes have to be started in an"
                            " order in which those of a pipeline are side by side.");
     export_heading(export, "#");
-    text_add(export->text, "config.parallelism.pipeline_parallel_degree = %u\n", export->ranks);
+    write_imports(export);
+    write_head(export);
+    text_add(export->text, "    config.parallelism.pipeline_parallel_degree = %u\n", export->ranks);
     if (export->pipelines > 1)
-        text_add(export->text, "config.parallelism.data_parallel_replicate_degree = %u\n", export->pipelines);
+        text_add(export->text, "    config.parallelism.data_parallel_replicate_degree = %u\n", export->pipelines);
     write_degrees(export);
-    text_add(export->text, "config.parallelism.pipeline_parallel_schedule = \"%s\"\n", name);
+    text_add(export->text, "    config.parallelism.pipeline_parallel_schedule = \"%s\"\n", name);
     if (!export->schedule)
-        text_add(export->text, "config.parallelism.pipeline_parallel_schedule_csv = \"schedule.csv\"\n");
+        text_add(export->text, "    config.parallelism.pipeline_parallel_schedule_csv = \"schedule.csv\"\n");
     write_batch(export);
-    text_add(export->text, "config.parallelism.module_fqns_per_model_part = [\n");
+    text_add(export->text, "    config.parallelism.module_fqns_per_model_part = [\n");
     for (uint32_t s = 0; s < export->stages; s++)
         write_stage(export, s);
-    text_add(export->text, "]\n");
-    if (export->again.kind == AGAIN_NONE)
-        text_add(export->text, "config.activation_checkpoint = None\n");
-    else
-        text_add(export->text, "from torchtitan.distributed.activation_checkpoint import FullAC\n"
-                               "config.activation_checkpoint = FullAC.Config()\n");
+    text_add(export->text, "    ]\n");
+    text_add(export->text, "    config.activation_checkpoint = %s\n",
+             export->again.kind == AGAIN_NONE ? "None" : "FullAC.Config()");
+    text_add(export->text, "    return config\n");
+    if (export->base)
+        text_add(export->text, "\n\ndef planned():\n    return plan_pipeline(%s())\n", strrchr(export->base, '.') + 1);
     return true;
 }
 

@@ -28,6 +28,7 @@ struct export {
     const struct plan *plan;
     const struct profile *profile;  // or NULL
     const struct export_degrees *degrees;  // or NULL
+    const char *base;                      // or NULL; with a dot in it, and parts that are names in Python
     struct outline outline;
     uint32_t stages;
     uint32_t *cuts;          // stage s has units [cuts[s], cuts[s + 1])

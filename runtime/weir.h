@@ -342,6 +342,20 @@ struct weir_stage weir_plan_stage(const struct weir_plan *plan, size_t stage);
 // The plan as a table for people.
 char *weir_plan_text(const struct weir_plan *plan, struct weir_error *error);
 
+struct weir_exporting {
+    const struct weir_profile *profile;  // the one that the plan was made of; usual: what would be rounded is refused
+    struct weir_numbers units;           // layers in each unit of the framework; usual: as the layers' names tell
+    const char *base;                    // the config function of torchtitan's that is planned, "MODULE.FUNCTION"; or NULL
+};
+
+// The plan in another framework's words, as `weir export FORMAT` writes it: "megatron", "torchtitan", "deepspeed",
+// "colossalai", "nanotron", "torchgpipe", "pytorch" or "pytorch-csv" (docs/exports.md). answer->document is that text,
+// byte for byte, and answer->text what the command says beside it: a sentence a line of what the framework is not told,
+// or does otherwise. `exporting` may be NULL. Fails with the command's sentence: code 1 where the framework has no way to
+// run the plan, or only with a profile; code 2 where there is no such format, or the plan is not of that profile.
+bool weir_plan_export(const struct weir_plan *plan, const char *format, const struct weir_exporting *exporting,
+                      struct weir_answer *answer, struct weir_error *error);
+
 // Whether the plan's times and bytes are what this profile gives, by other means than the search's. Code 1 where
 // one is not: which, and what it should be. The certificate is not checked.
 bool weir_plan_check(const struct weir_plan *plan, const struct weir_profile *profile, struct weir_error *error);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "common/number.h"
+#include "exports/export.h"
 #include "partitioner/cost/predict.h"
 #include "partitioner/evaluate/evaluate.h"
 #include "partitioner/evaluate/question.h"
@@ -275,6 +276,39 @@ struct weir_schedule *weir_plan_schedule(const struct weir_plan *plan, struct we
     struct error reason = { 0 };
     struct schedule *schedule = plan_schedule(plan->plan, plan->plan->micro_batches, false, &reason);
     return wrap_schedule(schedule, &reason, error);
+}
+
+static bool export(const struct export_format *format, const struct export_request *request, struct text *text,
+                   struct text *said, struct error *error)
+{
+    const struct profile *profile = request->profile;
+    const struct plan_company with = { profile ? profile->model : NULL, profile ? profile->hash : NULL };
+    return plan_belongs(request->plan, with, EXPORT_ASKS | EXPORT_REFUSES, EXPORT_REFUSES, said, error)
+        && plan_export(format, request, text, said, error);
+}
+
+bool weir_plan_export(const struct weir_plan *plan, const char *format, const struct weir_exporting *exporting,
+                      struct weir_answer *answer, struct weir_error *error)
+{
+    *answer = (struct weir_answer){ NULL, NULL };
+    if (!is_there(plan, "plan", error) || !is_there(format, "format", error))
+        return false;
+    static const struct weir_exporting usual;
+    exporting = exporting ? exporting : &usual;
+    const struct export_request request = {
+        .plan = plan->plan,
+        .profile = exporting->profile ? exporting->profile->profile : NULL,
+        .units = exporting->units.count > 0 ? exporting->units.at : NULL,
+        .unit_count = exporting->units.count,
+        .base = exporting->base,
+    };
+    struct error reason = { 0 };
+    struct text text = { 0 }, said = { 0 };
+    const struct export_format *found = export_find(format, &reason);
+    if (found && export(found, &request, &text, &said, &reason))
+        return hand_answer(&text, &said, answer, error);
+    text_clear(&text), text_clear(&said);
+    return tell(error, &reason);
 }
 
 static void tell_explain(void *self, size_t done)

@@ -7,7 +7,9 @@ Plans of a small model, made here by `weir price`, are exported to each format a
 framework itself: Megatron-Core's parser of layouts and its configuration, torchtitan's splitting of
 a model and placing of stages, a DeepSpeed PipelineModule on as many processes (whose layers count
 how often they run), Colossal-AI's distribution of layers, nanotron's build_model(), torchgpipe's
-GPipe on the CPU, PyTorch's pipeline() and its loader of CSV. What they make of it must be the plan.
+GPipe on the CPU, PyTorch's pipeline() and its loader of CSV. torchtitan-run is torchtitan's trainer:
+it trains a small Llama on as many processes, by the config function that was written, and its losses
+are those without a pipeline. What they make of it must be the plan.
 A framework that this Python does not find is skipped, and says so; exits with 1 when anything
 differs. What was tried: pip install --no-deps megatron-core==0.16.1 torchtitan==0.3.0
 deepspeed==0.19.8 colossalai==0.5.0 nanotron==0.4 torchgpipe==0.0.7, what these ask for, and torch
@@ -23,6 +25,7 @@ import inspect
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 import tempfile
@@ -68,6 +71,11 @@ def write_profile(path):
                    'source': source, 'layers': [layer(name) for name in LAYERS]}, file)
 
 
+def write_file(path, text):
+    with open(path, 'w', newline='', encoding='utf-8') as file:
+        file.write(text)
+
+
 class Case:
     """A plan, and what it says."""
 
@@ -80,10 +88,11 @@ class Case:
                    '-o', f'{folder}/plan.json'] + (['--recompute', again] if again else [])
         subprocess.run(command, check=True, capture_output=True)
 
-    def export(self, name):
+    def export(self, name, *options):
         """The text; or None, where the format has no way to say it. What the framework runs is then in self.stages."""
         ended = subprocess.run([self.weir, 'export', name, f'{self.folder}/plan.json', '--profile',
-                                f'{self.folder}/profile.json'], capture_output=True, text=True, check=False)
+                                f'{self.folder}/profile.json', *options], capture_output=True, text=True,
+                               check=False)
         if ended.returncode == 1:
             return None
         if ended.returncode:
@@ -133,9 +142,12 @@ def check_torchtitan(case, text):
     pipeline = importlib.import_module('torchtitan.distributed.pipeline_parallel')
     module = importlib.import_module('torchtitan.protocols.module')
     nn = importlib.import_module('torch').nn
+    spec = types.SimpleNamespace(model=types.SimpleNamespace(layers=[None] * BLOCKS))
     config = types.SimpleNamespace(parallelism=configs.ParallelismConfig(), training=configs.TrainingConfig(),
-                                   activation_checkpoint=0)
-    exec(text, {'config': config})
+                                   activation_checkpoint=0, model_spec=spec)
+    given = {}
+    exec(text, given)
+    given['plan_pipeline'](config)
     same('samples', config.training.local_batch_size, 2 * case.micro_batches)
     parallelism = config.parallelism
     if parallelism.pipeline_parallel_schedule_csv:
@@ -155,6 +167,161 @@ def check_torchtitan(case, text):
         held = pipeline._get_pp_rank_to_stage_indices_mapping(rank, case.ranks, parallelism.pipeline_parallel_schedule,
                                                               len(case.stages))
         same(f'stages of rank {rank}', sorted(held), [s for s, d in enumerate(case.devices()) if d == rank])
+
+
+# A rank of torchtitan's own trainer, for three steps. Weights are drawn by their names, so that a split model starts as
+# the whole one does. Runs of blocks are counted from the second step on: in the first PyTorch runs stages once more to
+# learn shapes. torchtitan 0.3 supports no CPUs: what is replaced here is the type of the device, the monitor of its
+# memory, and the kernel of FlexAttention, whose backward PyTorch has for GPUs only.
+TITAN_RUN = """
+import json, os, sys, types
+import torch
+import torch._utils
+
+torch._utils._get_available_device_type = lambda: 'cpu'
+torch.cpu.current_device = lambda: 0
+from torch.nn.attention.flex_attention import create_mask
+from torchtitan.components import metrics
+from torchtitan.models.common.attention import FlexAttention
+
+idle = metrics.DeviceMemStats(*[0] * len(metrics.DeviceMemStats._fields))
+metrics.build_device_memory_monitor = lambda: types.SimpleNamespace(
+    device_name='cpu', get_peak_stats=lambda: idle, reset_peak_stats=lambda: None)
+
+
+def attend(q, k, v, *, block_mask, scale, enable_gqa, **_):
+    mask = create_mask(block_mask.mask_mod, len(q), 1, q.shape[2], k.shape[2], device='cpu')
+    return torch.nn.functional.scaled_dot_product_attention(q, k, v, mask, scale=scale, enable_gqa=enable_gqa), None
+
+
+FlexAttention._compiled_flex_attn = staticmethod(attend)
+from torchtitan.config import ConfigManager
+
+trainer = ConfigManager().parse_args(sys.argv[1:]).build()
+held, runs, losses = {}, {}, []
+for part in trainer.model_parts:
+    for name, value in part.named_parameters():
+        name = name.replace('_checkpoint_wrapped_module.', '')
+        torch.manual_seed(sum(name.encode()))
+        whole = getattr(value, '_local_tensor', value)
+        with torch.no_grad():
+            whole.copy_(torch.randn(whole.shape) * 0.05 + (whole.dim() == 1))
+        held['.'.join(name.split('.')[:2 if name.startswith('layers.') else 1])] = True
+for part in trainer.model_parts:
+    for name, block in part.layers.named_children():
+        inner = getattr(block, '_checkpoint_wrapped_module', block)
+        runs[name] = 0
+        inner.register_forward_pre_hook(lambda *_, name=name: runs.update({name: runs[name] + (trainer.step > 1)}))
+trainer.metrics_processor.should_log = lambda step: True
+trainer.metrics_processor.log = lambda step, loss, *_, **__: losses.append(loss)
+trainer.train()
+schedule = getattr(trainer, 'pp_schedule', None)
+with open(f'ran.{os.environ["RANK"]}', 'w') as file:
+    json.dump({'held': list(held), 'runs': runs, 'losses': losses, 'schedule': type(schedule).__name__,
+               'micro_batches': getattr(schedule, '_n_microbatches', 0)}, file)
+trainer.close()
+torch.distributed.destroy_process_group()
+"""
+
+TITAN_LLAMA = """
+from torchtitan.models.llama3 import config_registry
+
+
+def small_llama():
+    config = config_registry.llama3_debugmodel()
+    config.hf_assets_path, config.dataloader.dataset_path = 'tokenizer', 'sentences'
+    config.training.seq_len, config.training.steps, config.training.local_batch_size = 32, 3, %d
+    config.training.mixed_precision_param = 'float32'
+    config.training.disable_cuda_graphs, config.activation_checkpoint = True, None
+    return config
+"""
+
+
+def write_text(folder):
+    """A tokenizer of bytes, and sentences, as torchtitan reads them."""
+    tokenizers = importlib.import_module('tokenizers')
+    split = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    words = sorted(split.alphabet()) + ['<|begin_of_text|>', '<|end_of_text|>']
+    made = tokenizers.Tokenizer(tokenizers.models.BPE(vocab={word: n for n, word in enumerate(words)}, merges=[]))
+    made.pre_tokenizer = split
+    os.makedirs(f'{folder}/tokenizer')
+    os.makedirs(f'{folder}/sentences')
+    made.save(f'{folder}/tokenizer/tokenizer.json')
+    with open(f'{folder}/tokenizer/tokenizer_config.json', 'w', encoding='utf-8') as file:
+        json.dump({'bos_token': words[-2], 'eos_token': words[-1]}, file)
+    with open(f'{folder}/sentences/train.json', 'w', encoding='utf-8') as file:
+        for number in range(400):
+            file.write(json.dumps({'text': f'The square of {number} is {number * number}; and so on.'}) + '\n')
+
+
+def run_titan(folder, ranks, *config):
+    """What each rank has held, run and lost."""
+    with socket.socket() as free:
+        free.bind(('127.0.0.1', 0))
+        port = str(free.getsockname()[1])
+    env = {**os.environ, 'WORLD_SIZE': str(ranks), 'LOCAL_RANK': '0', 'MASTER_ADDR': '127.0.0.1', 'MASTER_PORT': port,
+           'OMP_NUM_THREADS': '1', 'TORCH_COMPILE_DISABLE': '1', 'HF_DATASETS_CACHE': f'{folder}/cache',
+           'HF_HUB_OFFLINE': '1', 'PYTHONDONTWRITEBYTECODE': '1',
+           'PYTHONPATH': os.pathsep.join(filter(None, [folder, *sys.path]))}
+    logs = [open(f'{folder}/log.{rank}', 'w+', encoding='utf-8') for rank in range(ranks)]
+    started = [subprocess.Popen([sys.executable, 'run.py', *config], cwd=folder, env={**env, 'RANK': str(rank)},
+                                stdout=log, stderr=subprocess.STDOUT) for rank, log in enumerate(logs)]
+    ran = []
+    try:
+        for rank, process in enumerate(started):
+            if process.wait(600):
+                logs[rank].seek(0)
+                raise Differs(f'rank {rank} ended with {process.returncode}:\n{logs[rank].read()[-4000:]}')
+            with open(f'{folder}/ran.{rank}', encoding='utf-8') as file:
+                ran.append(json.load(file))
+    finally:
+        for process, log in zip(started, logs):
+            process.kill()
+            log.close()
+    return ran
+
+
+def run_whole(folder, samples):
+    """The losses of the model on one rank, of as many samples."""
+    path = f'{folder}/whole.{samples}'
+    if not os.path.exists(path):
+        write_file(path, json.dumps(run_titan(folder, 1, '--module', 'small', '--config', 'small_llama')[0]['losses']))
+    with open(path, encoding='utf-8') as file:
+        return json.load(file)
+
+
+def check_torchtitan_run(case, _):
+    """By its own trainer, a process for each rank, over gloo: what each holds and runs, and its losses."""
+    importlib.import_module('torchtitan.config.configs')
+    schedules = importlib.import_module('torch.distributed.pipelining.schedules')
+    text, folder = case.export('torchtitan', '--base', 'small.small_llama'), case.folder + '/titan'
+    if not os.path.exists(folder):
+        write_text(folder)
+    samples = 2 * case.micro_batches
+    for name, what in (('run', TITAN_RUN), ('small', TITAN_LLAMA % samples), ('pipeline', text)):
+        write_file(f'{folder}/{name}.py', what)
+    if 'schedule_csv' in text:
+        write_file(f'{folder}/schedule.csv', case.export('pytorch-csv'))
+    whole = run_whole(folder, samples)
+    ran = run_titan(folder, case.ranks, '--module', 'pipeline', '--config', 'planned')
+    names = ['tok_embeddings', *(f'layers.{b}' for b in range(BLOCKS)), 'norm', 'lm_head']
+    same('all modules', sorted(sum((rank['held'] for rank in ran), [])), sorted(names))
+    schedule = re.search('parallel_schedule = "(.*)"', text)[1]
+    again = 'FullAC' in text
+    for rank, did in enumerate(ran):
+        same('micro-batches', did['micro_batches'], case.micro_batches)
+        same('schedule', did['schedule'], '_PipelineScheduleRuntime' if 'schedule_csv' in text
+             else schedules.get_schedule_class(schedule).__name__)
+        blocks = sorted(int(name[7:]) for name in did['held'] if name.startswith('layers.'))
+        if not case.is_rounded:
+            same(f'blocks of rank {rank}', blocks, sorted(sum((held for held, device in zip(
+                case.blocks(), case.devices()) if device == rank), [])))
+        runs = 2 * case.micro_batches * (1 + again)
+        same(f'runs on rank {rank}', did['runs'], {str(b): runs for b in blocks})
+    losses = [did['losses'] for did in ran if min(did['losses']) > 0]
+    same('ranks with a loss', len(losses), 1)
+    if max(abs(a / b - 1) for a, b in zip(losses[0], whole, strict=True)) > 1e-4:
+        raise Differs(f'losses {losses[0]}, of the whole model {whole}')
 
 
 def counted_layers(torch):
@@ -341,6 +508,7 @@ def check_pytorch_csv(case, text):
 
 CHECKS = {  # format: what reads it, the package, the function
     'megatron': ('megatron-core', check_megatron), 'torchtitan': ('torchtitan', check_torchtitan),
+    'torchtitan-run': ('torchtitan', check_torchtitan_run),
     'deepspeed': ('deepspeed', check_deepspeed), 'colossalai': ('colossalai', check_colossalai),
     'nanotron': ('nanotron', check_nanotron), 'torchgpipe': ('torchgpipe', check_torchgpipe),
     'pytorch': ('torch', check_pytorch), 'pytorch-csv': ('torch', check_pytorch_csv),
@@ -353,7 +521,7 @@ def check(weir, folder, name):
     read = rounded = refused = 0
     for row in CASES:
         case = Case(weir, folder, row)
-        text = case.export(name)
+        text = case.export(name.removesuffix('-run'))
         if text is None:
             refused += 1
             continue
@@ -378,7 +546,7 @@ def main():
                 said = f'skipped: {lacks}'
             except Differs as wrong:
                 said, failed = f'DIFFERS: {wrong}', True
-            print(f'{name:12} {said}', flush=True)
+            print(f'{name:14} {said}', flush=True)
     return int(failed)
 
 

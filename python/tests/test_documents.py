@@ -114,6 +114,51 @@ class Plans(Case):
         self.assertIn('proved optimal', repr(plan))
         plan.check(made)
 
+    def test_an_export_is_what_the_command_writes(self):
+        made = profile()
+        made.save('profile.json')
+        told = refused = 0
+        formats = re.findall(r'^  (\S+)', weir_says('export', '--help').partition('Formats:\n')[2].partition('\n\n')[0],
+                             re.M)
+        self.assertIn('pytorch-csv', formats)
+        for schedule in ('1f1b', 'gpipe', 'zb-v', 'chimera'):
+            plan = weir.partition(made, CLUSTER, schedule=schedule, micro_batches=8)
+            plan.save('plan.json')
+            for name in [*formats, 'jax']:
+                for options, given in (([], {}), (['--profile=profile.json'], {'profile': made}),
+                                       (['--units=0,3,3,2,0'], {'units': [0, 3, 3, 2, 0]}),
+                                       (['--base=my.llama'], {'base': 'my.llama'})):
+                    ended = subprocess.run(['weir', 'export', name, 'plan.json', *options], capture_output=True,
+                                           check=False)
+                    sentences = [re.sub('^weir: (plan.json: )?', '', line)
+                                 for line in ended.stderr.decode().splitlines()]
+                    said = []
+                    with self.subTest(schedule=schedule, format=name, options=options):
+                        try:
+                            text = plan.export(name, said=said.append, **given)
+                        except weir.WeirError as why:
+                            self.assertEqual((why.code, [str(why)]), (ended.returncode, sentences))
+                            refused += 1
+                        else:
+                            self.assertEqual((0, text.encode(), said), (ended.returncode, ended.stdout, sentences))
+                            told += 1
+        self.assertGreater(told, 20)
+        self.assertGreater(refused, 20)
+
+    def test_an_export_is_refused_in_the_commands_words(self):
+        plan = weir.partition(profile(), CLUSTER, schedule='1f1b', micro_batches=8)
+        self.refuses('there is no format "jax" to export (weir export --help lists them)', 2, plan.export, 'jax')
+        self.refuses(re.compile('^the plan was made of the profile .*, and this is '), 2, plan.export, 'megatron',
+                     profile=profile(9))
+        self.refuses('--units: names 3 layers, but the plan has 8', 2, plan.export, 'megatron', units=[1, 1, 1])
+        self.refuses('units: -1 is not between 0 and 4294967295', 2, plan.export, 'megatron', units=[-1])
+        self.refuses('--base: Megatron-Core has no config functions', 2, plan.export, 'megatron', base='my.llama')
+        for base in ('llama', '.llama', 'my.', 'my..llama', 'my.2llama', 'my.llama()', 'my.llama\n', ''):
+            self.refuses(f'--base: "{base}" is not MODULE.FUNCTION, such as torchtitan.models.llama3.config_registry.'
+                         'llama3_8b', 2, plan.export, 'torchtitan', base=base)
+        with self.assertRaisesRegex(TypeError, 'a weir.Profile is wanted'):
+            plan.export('megatron', profile='profile.json')
+
     def test_an_order_is_planned_as_it_is(self):
         made = profile()
         named = weir.partition(made, CLUSTER, schedule='1f1b', micro_batches=8)

@@ -10,10 +10,11 @@ import json
 import os
 import shutil
 import sys
-from typing import Any, Iterable, Iterator, Mapping, Optional, Sequence, TypeVar, Union
+from typing import Any, Callable, Iterable, Iterator, Mapping, Optional, Sequence, TypeVar, Union
 
 from . import library
-from .library import (Progress, WeirError, call, encode, numbers, run, run_answer, size, take_text, time_ns, whole)
+from .library import (Progress, WeirError, call, call_answer, encode, numbers, run, run_answer, size, take_text,
+                      time_ns, whole)
 
 __all__ = ['Comparison', 'Explanation', 'Plan', 'Profile', 'Schedule', 'Simulation', 'Sweep', 'compare', 'partition',
            'schedule', 'search', 'sweep']
@@ -190,6 +191,24 @@ class Plan(_Shown, _Document):
         explaining = library.Explaining(whole(budget, 'budget', 1, 2**53 - 1), ctypes.pointer(watch))
         return Explanation(*run_answer('explain', self, profile, ctypes.byref(explaining), watch=watch,
                                        progress=progress))
+
+    def export(self, format: str, *, profile: Optional[Profile] = None, units: Choice = None,
+               base: Optional[str] = None, said: Optional[Callable[[str], Any]] = None) -> str:
+        """The plan in another framework's words, byte for byte what `weir export FORMAT` writes (docs/exports.md).
+
+        `format`: megatron, torchtitan, deepspeed, colossalai, nanotron, torchgpipe, pytorch or pytorch-csv. `profile`,
+        the one that the plan was made of, is needed where the framework has only another plan near by. `units`: how many
+        layers are the input, each block, and the output there, where their names do not tell. `base`: the
+        config function of torchtitan's that the plan is added to, "torchtitan.models.llama3.config_registry.llama3_8b".
+        `said` is called with each sentence that the command writes on standard error: what the framework is not told,
+        or does otherwise. A WeirError of code 1 where the framework has no way to run the plan.
+        """
+        exporting = library.Exporting(None if profile is None else library.PROFILE.from_param(profile),
+                                      numbers(units, 'units', 0), encode(base))
+        text, sentences = call_answer('plan_export', self, encode(format), ctypes.byref(exporting))
+        for sentence in sentences.splitlines() if said else ():
+            said(sentence)
+        return text
 
     def second_opinion(self, profile: Profile) -> str:
         """What GLPK, in a process of its own, says of the plan's bound; for up to hundreds of layers."""

@@ -86,6 +86,10 @@ class Explaining(Structure):
     _fields_ = [('budget', c_uint64), ('watch', POINTER(Watch))]
 
 
+class Exporting(Structure):
+    _fields_ = [('profile', c_void_p), ('units', Numbers), ('base', c_char_p)]
+
+
 class Sweeping(Structure):
     _fields_ = [
         ('cluster', c_char_p), ('schedules', POINTER(c_char_p)), ('schedule_count', c_size_t), ('ranks', Numbers),
@@ -198,6 +202,7 @@ _CALLS = {
     'plan_prove': (c_bool, PLAN, PROFILE, c_uint64, POINTER(Watch)),
     'plan_schedule': (c_void_p, PLAN),
     'plan_simulate': (c_void_p, PLAN),
+    'plan_export': (c_bool, PLAN, c_char_p, POINTER(Exporting), POINTER(Answer)),
     'explain': (c_bool, PLAN, PROFILE, POINTER(Explaining), POINTER(Answer)),
     'second_opinion': (c_void_p, PLAN, PROFILE, POINTER(Watch)),
     'sweep': (c_bool, PROFILE, POINTER(Sweeping), POINTER(Answer), POINTER(c_void_p)),

@@ -65,6 +65,11 @@ weir export megatron whole.json --units 3,2,2,2,4,1 | grep -- --
 weir export megatron whole.json --units 1,2,3; echo $?
 weir export pytorch-csv whole.json --units 1,2; echo $?
 
+echo "# torchtitan's config function"
+weir export torchtitan little.json --profile profile.json --base my.configs.small_gpt | grep -v '^#'
+weir export torchtitan whole.json --base small_gpt; echo $?
+weir export deepspeed whole.json --base my.configs.small_gpt; echo $?
+
 echo "# no"
 plan pipedream pipedream 2 64MiB 8
 weir export megatron pipedream.json; echo $?

@@ -9,7 +9,7 @@ import sys
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel, logging
 logging.disable_progress_bar()
-LENGTH, ROWS, BLOCK = 16, 2, 4096
+LENGTH, BLOCK = 16, 4096
 DATA = '/usr/share/common-licenses'
 
 def make(words):
@@ -29,7 +29,7 @@ def loss(folder):
     model.eval()
     text = b''.join(open(path, 'rb').read() for path in sorted(glob.glob(DATA + '/*')) if not os.path.islink(path))
     held = torch.tensor(list(b''.join(text[at:at + BLOCK] for at in range(9 * BLOCK, len(text), 10 * BLOCK))))
-    count = (len(held) - 1) // LENGTH // ROWS * ROWS  # windows in whole micro-batches
+    count = (len(held) - 1) // LENGTH  # whole windows; the last micro-batch may have fewer
     windows = held[:count * LENGTH].view(count, LENGTH).split(64)
     following = held[1:count * LENGTH + 1].view(count, LENGTH).split(64)
     with torch.no_grad():

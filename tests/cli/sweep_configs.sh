@@ -28,7 +28,7 @@ print('megatron:', told['--tensor-model-parallel-size'] == str(best['tensor']),
       told['--pipeline-model-parallel-size'] == str(best['ranks']), told['--global-batch-size'] == '32',
       told['--micro-batch-size'] == str(best['micro_batch']), told['--seq-length'] == '8192')
 lines = [line.split(' = ') for line in open('torchtitan.py') if ' = ' in line]
-told = {line[0]: line[1].strip() for line in lines}
+told = {line[0].strip(): line[1].strip() for line in lines}
 print('torchtitan:', told['config.parallelism.tensor_parallel_degree'] == str(best['tensor']),
       told['config.parallelism.pipeline_parallel_degree'] == str(best['ranks']))
 END

@@ -150,9 +150,9 @@ static inline void told_torchtitan(const struct named *named, const struct plan 
 {
     const char *at = told_after(text, "module_fqns_per_model_part = [\n");
     uint32_t next = 0;  // every module is there once, in order
-    for (; strncmp(at, "    [", 5) == 0; at = strchr(at, '\n') + 1) {
+    for (; strncmp(at, "        [", 9) == 0; at = strchr(at, '\n') + 1) {
         told->cuts[told->stages++] = next;
-        for (const char *name = at + 4; *name != ']';) {
+        for (const char *name = at + 8; *name != ']';) {
             name += strspn(name, "[, ");
             const uint32_t layer = told_module(named, name + 1);
             assert_true(layer == next || (named->outputs == 1 && layer == next - 1));  // a norm that is in the head

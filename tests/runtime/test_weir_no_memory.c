@@ -98,6 +98,13 @@ static char *explain(struct weir_error *error)
     return weir_explain(plan, profile, &explaining, &answer, error) ? second(&answer) : NULL;
 }
 
+static char *export(struct weir_error *error)
+{
+    struct weir_answer answer;
+    const struct weir_exporting exporting = { .profile = profile };
+    return weir_plan_export(plan, "torchtitan", &exporting, &answer, error) ? second(&answer) : NULL;
+}
+
 static char *sweep(struct weir_error *error)
 {
     static const char *const schedules[] = { "1f1b", "gpipe" };
@@ -283,6 +290,7 @@ static struct call calls[] = {
     { "reading_a_profile", read_profile }, { "showing_a_profile", show_profile },
     { "judging_a_profile", lint_profile }, { "reading_a_plan", read_plan },
     { "planning", partition },             { "explaining", explain },
+    { "exporting", export },
     { "sweeping", sweep },                 { "sweeping_configurations", sweep_configs },
     { "generating", generate },
     { "reading_a_schedule", read_schedule }, { "checking", check },

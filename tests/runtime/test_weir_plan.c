@@ -380,6 +380,68 @@ static void a_plan_is_explained(void **state)
     weir_profile_free(profile), weir_profile_free(other);
 }
 
+static void a_plan_is_exported(void **state)
+{
+    (void)state;
+    static const uint32_t halves[] = { 0, 4, 4, 0 };
+    struct weir_error error = { 0 };
+    struct weir_profile *profile = made_profile(8);
+    struct weir_plan *plan = made_plan(profile, "1f1b");
+    struct weir_answer plain, priced, by_hand;
+    assert_good(weir_plan_export(plan, "torchtitan", NULL, &plain, &error), error);
+    assert_non_null(strstr(plain.document, "\"layers.0\", \"layers.1\""));
+    assert_non_null(strstr(plain.text, "Memory is planned for adamw; the optimizer is not set here.\n"));
+    assert_null(strstr(plain.document, "microbatch_size = 4"));
+    struct weir_exporting exporting = { .profile = profile };
+    assert_good(weir_plan_export(plan, "torchtitan", &exporting, &priced, &error), error);
+    assert_non_null(strstr(priced.document, "microbatch_size = 4"));
+    exporting.units = (struct weir_numbers){ halves, 4 };
+    assert_good(weir_plan_export(plan, "torchtitan", &exporting, &by_hand, &error), error);
+    assert_null(strstr(by_hand.document, "layers.2"));
+    assert_null(strstr(by_hand.document, "def planned()"));
+    weir_answer_clear(&by_hand);
+    exporting.base = "mine.small_llama";
+    assert_good(weir_plan_export(plan, "torchtitan", &exporting, &by_hand, &error), error);
+    assert_non_null(strstr(by_hand.document, "from mine import small_llama\n"));
+    assert_non_null(strstr(by_hand.document, "def planned():\n    return plan_pipeline(small_llama())\n"));
+    weir_answer_clear(&plain), weir_answer_clear(&priced), weir_answer_clear(&by_hand);
+    weir_plan_free(plan);
+    weir_profile_free(profile);
+}
+
+static struct export_row {
+    const char *name, *schedule, *format;
+    unsigned layers;  // of the profile that comes with it; the plan is of 8
+    struct weir_numbers units;
+    int code;
+    const char *sentence;  // or how it begins
+} export_rows[] = {
+    { "a_format_that_is_none_is_not_exported", "1f1b", "torchtitn", 0, { 0 }, 2,
+      "there is no format \"torchtitn\" to export: did you mean torchtitan? (weir export --help lists them)" },
+    { "an_export_needs_a_format", "1f1b", NULL, 0, { 0 }, 2, "format is needed, and is NULL" },
+    { "an_export_is_of_its_plans_profile", "1f1b", "megatron", 9, { 0 }, 2, "the plan was made of the profile " },
+    { "an_export_has_units_of_its_layers", "1f1b", "megatron", 8, { (const uint32_t[]){ 1, 1, 1 }, 3 }, 2,
+      "--units: names 3 layers, but the plan has 8" },
+    { "what_a_framework_cannot_run_is_not_exported", "zb-h1", "torchgpipe", 8, { 0 }, 1,
+      "torchgpipe has no schedule zb-h1 (of Weir's it has gpipe): plan for one of these" },
+};
+
+static void an_export_is_refused(void **state)
+{
+    const struct export_row *row = *state;
+    struct weir_error error = { 0 };
+    struct weir_profile *profile = made_profile(8), *other = row->layers ? made_profile(row->layers) : NULL;
+    struct weir_plan *plan = made_plan(profile, row->schedule);
+    struct weir_answer answer;
+    const struct weir_exporting exporting = { .profile = other, .units = row->units };
+    assert_false(weir_plan_export(plan, row->format, &exporting, &answer, &error));
+    assert_int_equal(error.code, row->code);
+    assert_int_equal(strncmp(error.text, row->sentence, strlen(row->sentence)), 0);
+    assert_true(!answer.document && !answer.text);
+    weir_plan_free(plan);
+    weir_profile_free(profile), weir_profile_free(other);
+}
+
 static void glpk_has_an_opinion_or_is_missing(void **state)
 {
     (void)state;
@@ -455,6 +517,12 @@ int main(void)
         cmocka_unit_test(without_words_a_flag_is_enough),
         cmocka_unit_test(a_plan_is_held_against_its_profile),
         cmocka_unit_test(a_plan_is_explained),
+        cmocka_unit_test(a_plan_is_exported),
+        TEST_ROW(an_export_is_refused, &export_rows[0]),
+        TEST_ROW(an_export_is_refused, &export_rows[1]),
+        TEST_ROW(an_export_is_refused, &export_rows[2]),
+        TEST_ROW(an_export_is_refused, &export_rows[3]),
+        TEST_ROW(an_export_is_refused, &export_rows[4]),
         cmocka_unit_test(glpk_has_an_opinion_or_is_missing),
         cmocka_unit_test(a_sweep_has_its_best_plan),
     };
