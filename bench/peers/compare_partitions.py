@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Weir's plans against the cuts of PyTorch's auto_partition (pull request 179212) and against even ones, simulated.
 
-    compare_partitions.py [--models mlp,gpt,...] [--profiles FILE,...] [--ranks 2,4,8] [--micro-batches 8]
+    compare_partitions.py [--models mlp,gpt,...] [--profiles FILE,...] [--no-graphs] [--ranks 2,4,8] [--micro-batches 8]
                           [--schedules 1f1b,interleaved,interleaved-zb] [--cluster "80GiB, 12GB/s 5us"]
 
 Profiles are PipeDream's, where they lie beside the project, those of FILEs, and the models of compare_plans.py,
@@ -80,13 +80,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", default="", help="none: leave PyTorch's out")
     parser.add_argument("--profiles", default="")
+    parser.add_argument("--no-graphs", dest="graphs", action="store_false", help="leave PipeDream's profiles out")
     parser.add_argument("--ranks", default="2,4,8")
     parser.add_argument("--micro-batches", type=int, default=8)
     parser.add_argument("--schedules", default="1f1b,interleaved,interleaved-zb")
     parser.add_argument("--cluster", default="80GiB, 12GB/s 5us")
     given = parser.parse_args()
     profiles = [(path, weir.Profile.load(path)) for path in filter(None, given.profiles.split(","))]
-    profiles += of_pipedream()
+    profiles += of_pipedream() if given.graphs else []
     if given.models != "none":
         profiles += of_pytorch(list(filter(None, given.models.split(","))), given.micro_batches)
     rows = []

@@ -81,7 +81,7 @@ def _check_views(made: Parts, stages: Sequence[dict], runs: Sequence[Sequence[Ru
             raise refusal(f"stage {stage['stage']} of the plan ends with layer {last}, and a later layer changes in place "
                           "what was made before, so that no stage may end there: profile and plan this very model")
     for run in (run for of_stage in runs for run in of_stage if run.recomputed):
-        within = {value for part in run.parts for value in part.outputs}
+        within = {value for part in run.parts for step in part.steps for value in step.makes()}
         for part in run.parts:
             for step in part.steps:
                 if len({before for before, _ in step.changed} - within) > 1:

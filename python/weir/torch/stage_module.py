@@ -65,7 +65,7 @@ class RunModule(nn.Module):
         self.makes = tuple(value for value in dict.fromkeys(made) if value in needed)
         self.needed = needed_behind([part.inputs for part in run.parts], self.makes)
         # What is run again must find its inputs as they were, so those that are changed in place are copied first.
-        self.changing: dict[bool, frozenset[str]] = {}  # buffers that a forward changes, in train and in eval mode
+        self.changing: dict[tuple, frozenset[str]] = {}  # buffers that a forward changes, by its modules' modes
         self.copied = {value for part in run.parts for value in changed[part.name]} if run.recomputed else set()
 
     def forward(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -116,19 +116,20 @@ class _State:
 class _Remembered:
     """Around the first run: what its forward found. Which buffers it changes is seen once for each mode."""
 
-    def __init__(self, modules: nn.Module, changing: dict[bool, frozenset[str]]):
+    def __init__(self, modules: nn.Module, changing: dict[tuple, frozenset[str]]):
         self.modules, self.changing = modules, changing
+        self._modes = tuple(module.training for module in modules.modules())
 
     def __enter__(self) -> None:
         everything = [name for name, _ in self.modules.named_buffers()]
-        self.state = _State(self.modules, self.changing.get(self.modules.training, everything))
+        self.state = _State(self.modules, self.changing.get(self._modes, everything))
 
     def __exit__(self, *_: Any) -> None:
-        if self.modules.training not in self.changing:
-            self.changing[self.modules.training] = self.state.changed()
+        if self._modes not in self.changing:
+            self.changing[self._modes] = self.state.changed()
 
     def now(self) -> _State:
-        return _State(self.modules, self.changing[self.modules.training])
+        return _State(self.modules, self.changing[self._modes])
 
 
 class _AsBefore:

@@ -254,12 +254,15 @@ class Recorded:
 
 def _others(sample: Any) -> List[Any]:
     """Samples as long with other data: the rows in another order and real numbers smaller, so that means and largest
-    numbers are others in a single row too; and the first row everywhere, since integers must stay what they can be."""
+    numbers are others in a single row too; and the first or the last row everywhere, since integers must stay what
+    they can be."""
     def other(tensor: torch.Tensor) -> torch.Tensor:
         rolled = tensor.roll(1, 0) if tensor.dim() > 0 else tensor
         return rolled * 0.75 if tensor.is_floating_point() or tensor.is_complex() else rolled
 
-    def first(tensor: torch.Tensor) -> torch.Tensor:
-        return tensor[:1].expand_as(tensor).contiguous() if tensor.dim() > 0 else tensor
+    def repeated(row: slice) -> Callable[[torch.Tensor], torch.Tensor]:
+        return lambda tensor: (tensor[row].expand_as(tensor).contiguous() if tensor.dim() > 0 and len(tensor) > 1
+                               else tensor)
 
-    return [tree.tree_map_only(torch.Tensor, change, sample) for change in (other, first)]
+    changes = (other, repeated(slice(0, 1)), repeated(slice(-1, None)))
+    return [tree.tree_map_only(torch.Tensor, change, sample) for change in changes]
