@@ -162,6 +162,7 @@ class Program:
     result: List[Any] = field(default_factory=list)  # leaves of what the model returns
     metas: Dict[int, torch.Tensor] = field(default_factory=dict)  # of each value, a tensor without data
     counting: Dict[int, str] = field(default_factory=dict)  # by id, names of buffers that a forward changes
+    outside: set = field(default_factory=set)  # those of these names that are changed outside of leaves
     result_spec: Optional[pytree.TreeSpec] = None
     input_spec: Optional[pytree.TreeSpec] = None
 
@@ -211,9 +212,10 @@ def random_state(kind: str) -> List[torch.Tensor]:
 class Recorder(TorchFunctionMode):
     """Sees what modules compute outside of leaves, and writes it down."""
 
-    def __init__(self, model: nn.Module, leaves: Dict[str, nn.Module], kind: str, exported: bool):
+    def __init__(self, model: nn.Module, leaves: Dict[str, nn.Module], kind: str, exported: bool, live: frozenset):
         super().__init__()
-        self.model, self.exported = model, exported
+        self.model, self.exported, self.live = model, exported, live
+        self.changes_buffer = False  # whether the last call did
         self.program = Program()
         self.kind = kind
         self.ambient = autocast_state(kind)
@@ -235,6 +237,10 @@ class Recorder(TorchFunctionMode):
                 if tensor is not None:
                     name = f"{prefix}.{key}" if prefix else key
                     self.attributes.setdefault(id(tensor), Attribute(owner, key, name))
+        # Modules within leaves are not looked at: what they do runs as it is.
+        within = {id(inner) for leaf in leaves.values() for inner in leaf.modules()}
+        self.began_with = [(attribute, attribute.get()) for attribute in self.attributes.values()
+                           if id(attribute.owner) not in within]
 
     # Tensors and values
 
@@ -252,7 +258,8 @@ class Recorder(TorchFunctionMode):
     def is_live(self, leaf: Any) -> bool:
         return isinstance(leaf, torch.Tensor) and (id(leaf) in self.alive or isinstance(leaf, nn.Parameter)
                                                    or self.is_inner(leaf) or self.is_of_changed(leaf)
-                                                   or (leaf.is_meta and id(leaf) in self.attributes))
+                                                   or (id(leaf) in self.attributes and
+                                                       (leaf.is_meta or self.attributes[id(leaf)].name in self.live)))
 
     def is_of_changed(self, tensor: torch.Tensor) -> bool:
         """Whether it has the memory of a constant that a step has changed in place."""
@@ -316,13 +323,16 @@ class Recorder(TorchFunctionMode):
         return changed
 
     @contextlib.contextmanager
-    def noting_counts(self, tensors: List[Any]) -> Iterator[None]:
+    def noting_counts(self, tensors: List[Any], leaf: Optional[str]) -> Iterator[None]:
         """Which buffers among these a call changes, such as running means."""
         buffers = [(tensor, tensor._version) for tensor in tensors
                    if id(tensor) in self.attributes and not isinstance(tensor, nn.Parameter)]
         yield
-        self.program.counting.update((id(buffer), self.attributes[id(buffer)].name) for buffer, version in buffers
-                                     if buffer._version != version)
+        changed = [buffer for buffer, version in buffers if buffer._version != version]
+        names = {id(buffer): self.attributes[id(buffer)].name for buffer in changed}
+        self.program.counting.update(names)
+        self.program.outside.update(names.values() if leaf is None else ())
+        self.changes_buffer = bool(changed)
 
     @contextlib.contextmanager
     def noting_inner(self, step: Step) -> Iterator[None]:
@@ -350,8 +360,9 @@ class Recorder(TorchFunctionMode):
         autocast = autocast_state(self.kind)
         step = Step(call, leaf, references, spec, [], [], torch.is_grad_enabled(),
                     None if autocast == self.ambient else autocast)
-        with self.noting_inner(step), self.noting_counts(list(step.call.buffers()) if leaf is not None else flat):
+        with self.noting_inner(step), self.noting_counts(list(step.call.buffers()) if leaf is not None else flat, leaf):
             result = run()
+        keep = keep or self.changes_buffer
         if any(tensor._version != version for tensor, version in constants):
             raise refusal(f"{self.where()}: {what} changes a tensor in place that no step has made, so that the next "
                           "micro-batch would find it changed; give it a copy (clone())")
@@ -406,10 +417,10 @@ class Recorder(TorchFunctionMode):
         `target` is what it changes in place, if anything, and `before` what a constant was then."""
         random_before = random_state(self.kind)
         flat = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if id(leaf) in self.attributes]
-        versions = [leaf._version for leaf in flat]
-        result = func(*args, **kwargs)
+        with self.noting_counts(flat, None):
+            result = func(*args, **kwargs)
         drew = any(not torch.equal(a, b) for a, b in zip(random_before, random_state(self.kind)))
-        if drew or versions != [leaf._version for leaf in flat]:
+        if drew or self.changes_buffer:
             if before is not None:
                 self.make_anew(target, before)
             return self.write_down(func, None, args, kwargs, lambda: result, keep=True)
@@ -557,15 +568,26 @@ def as_call(sample: Any) -> Tuple[tuple, dict]:
 
 def record(model: nn.Module, leaves: Dict[str, nn.Module], sample: Any, kind: str) -> Program:
     """Runs the model once on the sample; `kind` is the device's: cpu, cuda. One that decides by numbers is run again as
-    if it were exported, and refused where it still does."""
-    try:
-        return record_once(model, leaves, sample, kind, exported=False)
-    except DecidesByNumbers:
-        return record_once(model, leaves, sample, kind, exported=True)
+    if it were exported, and refused where it still does. One that changes buffers outside of leaves is run again with
+    these as values, and not as constants, from the beginning."""
+    live: frozenset = frozenset()
+    exported = False
+    while True:
+        try:
+            program = record_once(model, leaves, sample, kind, exported, live)
+        except DecidesByNumbers:
+            if exported:
+                raise
+            exported = True
+            continue
+        if program.outside <= live:
+            return program
+        live |= program.outside
 
 
-def record_once(model: nn.Module, leaves: Dict[str, nn.Module], sample: Any, kind: str, exported: bool) -> Program:
-    recorder = Recorder(model, leaves, kind, exported)
+def record_once(model: nn.Module, leaves: Dict[str, nn.Module], sample: Any, kind: str, exported: bool,
+                live: frozenset) -> Program:
+    recorder = Recorder(model, leaves, kind, exported, live)
     program = recorder.program
     args, kwargs = as_call(sample)
     flat, program.input_spec = pytree.tree_flatten((args, kwargs))
@@ -575,6 +597,10 @@ def record_once(model: nn.Module, leaves: Dict[str, nn.Module], sample: Any, kin
         raise refusal("sample holds no tensor: hand what a micro-batch gives the model")
     with torch.enable_grad(), recorder.seeing():
         result = without_caches(model(*args, **kwargs))
+    for attribute, tensor in recorder.began_with:
+        if attribute.get() is not tensor:
+            raise refusal(f"the forward puts another tensor in the place of {attribute.name}, which stages would not do: "
+                          "change it in place (copy_, add_), or in a module that is not taken apart (depth)")
     leaves_out, program.result_spec = pytree.tree_flatten(result)
     program.result = [recorder.reference(leaf, "what it returns") for leaf in leaves_out]
     return program
