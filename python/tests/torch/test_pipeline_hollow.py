@@ -105,6 +105,12 @@ def of_family(rank, plan, name, folder):
     for part in range(4):
         (whole(**{key: value[2 * part:2 * part + 2] for key, value in sample.items()}).loss / 4).backward()
     theirs = dict(whole.named_parameters())
+    words = {key: value for key, value in sample.items() if key != "labels"}
+    with torch.no_grad():
+        wanted = whole.eval()(**words).logits
+    bare, full = pipe.eval(**words), pipe.eval(**sample)
+    assert bare.outputs is None or (torch.allclose(bare.outputs.logits, wanted, atol=1e-5) and not bare.losses
+                                    and len(full.losses) == 4)
     held = sum(not parameter.is_meta for parameter in model.parameters())
     return held, len(theirs), max(((parameter.grad - theirs[key].grad).abs().max() / theirs[key].grad.abs().max()).item()
                                   for key, parameter in pipe.named_parameters())

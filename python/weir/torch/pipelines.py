@@ -210,8 +210,8 @@ class Pipeline:
         form, tensors, targets = self._prepare(inputs, named, target, is_trained=True)
         self._made.clear()
         if not self._pipe.has_backward():
-            made = form.runtime.step(arg_mbs=tensors)
-            return self._result(made) if self._is_last else None
+            outputs = self._forward(form, tensors)
+            return self._chunks.join(outputs) if self._is_last else None
         self._loss_scale = 1.0 if scaler is None else scaler.scale(torch.ones((), device=self.device)).item()
         with self._gradients_apart(), self._deferring():
             form.runtime.step(arg_mbs=tensors, target_mbs=targets if self._is_last else None, return_outputs=False)
@@ -227,7 +227,7 @@ class Pipeline:
 
         Returns:
             losses, on a rank with the last stage: of each of its micro-batches, as `step` has them, if there is a
-            target, or if none is needed; outputs: there what the model returns, of all of its micro-batches.
+            target, if none is needed, or if the model returns its loss; outputs: there what the model returns, of all of its micro-batches.
         """
         modules = [*self._model.modules(), *(self._loss_fn.modules() if isinstance(self._loss_fn, nn.Module) else ())]
         before = [(module, module.training) for module in modules]
@@ -242,23 +242,30 @@ class Pipeline:
 
     def _evaluate(self, form: Form, tensors: Optional[list], targets: Sequence[Any]) -> Evaluation:
         """Runs the stages; losses are what loss_fn makes of each micro-batch's output."""
+        outputs = self._forward(form, tensors)
+        if not self._is_last:
+            return Evaluation([], None)
+        found = []
+        if self._loss_fn is None:
+            whole = [getattr(output, "loss", output) for output in outputs]
+            found = [(loss, None) for loss in whole if isinstance(loss, torch.Tensor) and loss.numel() == 1]
+        elif any(wanted is not None for wanted in targets) or _takes_one(self._loss_fn):
+            found = [Loss(form.parts, self._loss_fn, wanted, is_trained=False).with_count(output)
+                     for output, wanted in zip(outputs, targets)]
+        total = sum(count for _, count in found) if found and found[0][1] is not None else None
+        return Evaluation([loss if total is None else loss / total for loss, _ in found], self._chunks.join(outputs))
+
+    def _forward(self, form: Form, tensors: Optional[list]) -> list:
+        """Runs the stages forward; what the model returns of each micro-batch, where the last stage is."""
         made: list[Any] = []
-        last = next((module for module in form.modules if module.is_last), None)
-        kept = [] if last is None else [last.register_forward_hook(lambda module, args, output: made.append(output))]
+        kept = [module.register_forward_hook(lambda module, args, output: made.append(output))
+                for module in form.modules if module.is_last]
         try:
             self._forward_only_of(form).step(arg_mbs=tensors, return_outputs=False)
         finally:
             for hook in kept:
                 hook.remove()
-        if last is None:
-            return Evaluation([], None)
-        outputs = [self._result(output) for output in made]
-        found = []
-        if any(wanted is not None for wanted in targets) or self._loss_fn is None or _takes_one(self._loss_fn):
-            found = [Loss(form.parts, self._loss_fn, wanted, is_trained=False).with_count(output)
-                     for output, wanted in zip(outputs, targets)]
-        total = sum(count for _, count in found) if all(count is not None for _, count in found) else None
-        return Evaluation([loss if total is None else loss / total for loss, _ in found], self._chunks.join(outputs))
+        return [self._result(output) for output in made]
 
     # --- what is saved ---
 
