@@ -51,6 +51,20 @@ class FirstToken(nn.Module):
         return self.dense(x[:, 0])
 
 
+class Progress(unittest.TestCase):
+    def test_lines_say_what_is_done(self):
+        said = []
+        document(nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8)), torch.randn(2, 8), repeats=3, progress=said.append)
+        self.assertEqual(["taking the model apart", "counting the bytes of 2 layers", "warming up"], said[:3])
+        self.assertEqual("3 of 3 repeats", said[-1])
+
+    def test_a_model_without_values_is_refused(self):
+        with torch.device("meta"):
+            model = nn.Linear(8, 8)
+        with self.assertRaisesRegex(WeirError, "the model is on the meta device, and without values nothing can be"):
+            document(model, torch.randn(2, 8))
+
+
 class Views(unittest.TestCase):
     def test_a_view_handed_to_a_module_within_a_layer(self):
         model = nn.Sequential(nn.Linear(16, 16), FirstToken(), nn.Linear(16, 4))

@@ -6,6 +6,8 @@
 import contextlib
 import json
 import platform
+import sys
+import time
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence
 
 import torch
@@ -18,6 +20,7 @@ from .clock import clock_for
 from .dispatch import measure_dispatch
 from .document import Dispatch, document_of
 from .errors import refusal
+from .hollow import is_hollow
 from .leaves import uncompiled
 from .memory import count_bytes
 from .parts import Parts, attributes_kept, device_kind, left_as_it_was, parts
@@ -29,7 +32,7 @@ from .times import Times, measure_times
 def profile(model: Any, sample: Any, loss_fn: Optional[Callable] = None, target: Any = None, *,
             depth: Optional[int] = None, split_at: Optional[Sequence[str]] = None, device: Any = None,
             repeats: int = 20, name: Optional[str] = None, clock: Optional[str] = None,
-            stages: Optional[int] = None) -> Profile:
+            stages: Optional[int] = None, progress: Optional[Callable[[str], Any]] = None) -> Profile:
     """Measures a model's layers: F, B, I, W and R in ns, and what each keeps and borrows in bytes.
 
     model    an nn.Module, or a list of modules that run one after the other; in the mode in which it trains
@@ -40,6 +43,8 @@ def profile(model: Any, sample: Any, loss_fn: Optional[Callable] = None, target:
     repeats  samples of each time
     stages   of the plan to come, if PyTorch's runtime will run it on CPUs: what that takes for an action beside the
              layers' work (some 0.5 ms over gloo) is then measured in two processes, and shared among the layers
+    progress called with a line on what is done, some times a second at most; as it stands, a terminal's standard error is
+             told
     clock    "thread_cpu" or "wall" on a CPU; as it stands, the thread's own time if PyTorch computes with one thread
 
     Autocast and compiled modules are measured as they run: call it inside `with torch.autocast(...)`. Parameters,
@@ -47,10 +52,13 @@ def profile(model: Any, sample: Any, loss_fn: Optional[Callable] = None, target:
     """
     model = as_module(model)
     check(model, repeats)
+    tell = teller(progress)
     model, sample, target = moved(model, sample, target, device)
     place = torch.device(device_kind(model))
     with attributes_kept(model), left_as_it_was(model), gradients_kept(model), loss_kept(loss_fn):
+        tell("taking the model apart", True)
         whole = parts(model, sample, depth=depth, split_at=split_at)
+        tell(f"counting the bytes of {len(whole)} layers", True)
         dispatch = dispatch_of(whole, stages, place)
         loss = Loss(whole, loss_fn, target)
         replay = Replay(whole, sample, loss)
@@ -60,12 +68,25 @@ def profile(model: Any, sample: Any, loss_fn: Optional[Callable] = None, target:
         watch = clock_for(place, clock)
         args, kwargs = as_call(sample)
         with caches_off(model):
-            times = measure_times(replay, watch, lambda: loss(model(*args, **kwargs)).backward(), repeats)
+            times = measure_times(replay, watch, lambda: loss(model(*args, **kwargs)).backward(), repeats, tell)
     head = {"model": name or type(model).__name__, "micro_batch": micro_batch_of(whole, sample)}
     source = {"device": device_name(place), "clock": watch.name, "repeats": repeats}
     notes = notes_of(whole, times, place, dispatch)
     document = document_of(whole, books, times, flops, head, source, dispatch, notes)
     return Profile.from_json(json.dumps(document))
+
+
+def teller(progress: Optional[Callable[[str], Any]]) -> Callable[[str, bool], None]:
+    """What hands lines on: each that is important, and of the others two a second."""
+    if progress is None:
+        progress = (lambda line: print(f"weir.profile: {line}", file=sys.stderr, flush=True)) if sys.stderr.isatty() else None
+    last = [0.0]
+
+    def tell(line: str, important: bool = False) -> None:
+        if progress is not None and (important or time.monotonic() - last[0] > 0.5):
+            last[0] = time.monotonic()
+            progress(line)
+    return tell
 
 
 def dispatch_of(whole: Parts, stages: Optional[int], place: torch.device) -> Dispatch:
@@ -90,6 +111,9 @@ def check(model: nn.Module, repeats: int) -> None:
     if uncompiled(model) is not model:
         raise refusal("the model is compiled as a whole, and a graph over all layers cannot be cut; hand over the "
                       "model itself, with its blocks compiled (for block in model.blocks: block.compile())")
+    if is_hollow(model):
+        raise refusal("the model is on the meta device, and without values nothing can be measured: profile it where it "
+                      "fits, or a model of fewer of the same blocks")
     if not any(parameter.requires_grad for parameter in model.parameters()):
         raise refusal("the model has no parameters that need gradients, so there is nothing to train and to cut")
     if isinstance(repeats, bool) or not isinstance(repeats, int) or repeats < 1:

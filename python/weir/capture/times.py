@@ -156,16 +156,20 @@ def new_times(count: int) -> Times:
     return Times({phase: [[] for _ in range(count)] for phase in PHASES})
 
 
-def measure_times(replay: Replay, clock: Clock, whole: Callable[[], None], repeats: int) -> Times:
-    """Samples of all times; `whole` runs the model's own forward and backward. Leaves gradients behind."""
+def measure_times(replay: Replay, clock: Clock, whole: Callable[[], None], repeats: int,
+                  tell: Callable[..., None] = lambda line, important=False: None) -> Times:
+    """Samples of all times; `whole` runs the model's own forward and backward. Leaves gradients behind. `tell` is told
+    between repeats how many are done."""
     watch = Stopwatch(replay, clock, whole)
     collecting = gc.isenabled()
     gc.freeze()
     gc.disable()
     try:
+        tell("warming up", True)
         watch.warm_up(min(MOST_PASSES, repeats + 1))
         for count in range(repeats):
             watch.repeat(count)
+            tell(f"{count + 1} of {repeats} repeats", count + 1 == repeats)
     finally:
         gc.unfreeze()
         if collecting:
