@@ -28,6 +28,10 @@ from .hollow import called
 from .leaves import LISTS, is_compiled, plain_name, uncompiled
 
 
+# Functions that make no tensor, and do something in the backward.
+FOR_BACKWARD = {"register_hook", "retain_grad"}
+
+
 @dataclass(frozen=True)
 class Value:
     """A tensor that is made by a step or handed to the model."""
@@ -116,6 +120,8 @@ class Step:
             values[leaf.index] if isinstance(leaf, Value) else leaf.get() if isinstance(leaf, Attribute) else leaf
             for leaf in self.arguments
         ]
+        if getattr(self.call, "__name__", "") in FOR_BACKWARD and not filled[0].requires_grad:
+            return  # in an evaluation there is no backward
         args, kwargs = (filled, {}) if self.is_flat() else pytree.tree_unflatten(filled, self.spec)
         if self.grad and self.autocast is None and not self.inner:
             result = self.call(*args, **kwargs)
@@ -170,9 +176,6 @@ class Program:
 # Functions whose answer leaves PyTorch's world: what the model does next depends on numbers of the sample.
 DECIDES = {"__bool__", "__int__", "__float__", "__index__", "__complex__", "__contains__", "item", "tolist", "numpy",
            "equal", "allclose", "is_nonzero"}
-
-# Functions that make no tensor, and do something in the backward.
-FOR_BACKWARD = {"register_hook", "retain_grad"}
 
 PLAIN = (type(None), bool, int, float, complex, str, bytes, torch.dtype, torch.device, torch.layout, slice, range, Enum,
          torch.memory_format, torch.Generator, nn.Module, type, type(Ellipsis), types.FunctionType,
