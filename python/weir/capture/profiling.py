@@ -78,8 +78,9 @@ def profile(model: Any, sample: Any, loss_fn: Optional[Callable] = None, target:
 
 def teller(progress: Optional[Callable[[str], Any]]) -> Callable[[str, bool], None]:
     """What hands lines on: each that is important, and of the others two a second."""
-    if progress is None:
-        progress = (lambda line: print(f"weir.profile: {line}", file=sys.stderr, flush=True)) if sys.stderr.isatty() else None
+    if progress is None and sys.stderr.isatty():
+        def progress(line: str) -> None:
+            print(f"weir.profile: {line}", file=sys.stderr, flush=True)
     last = [0.0]
 
     def tell(line: str, important: bool = False) -> None:

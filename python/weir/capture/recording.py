@@ -184,7 +184,7 @@ PLAIN = (type(None), bool, int, float, complex, str, bytes, torch.dtype, torch.d
 
 def changed_by(name: str, args: tuple, kwargs: dict) -> Any:
     """What a function of PyTorch changes in place, by its name: x.add_(y), x += y, x[0] = y, torch.add(x, y, out=z)."""
-    in_place = (name.endswith("_") and not name.endswith("__")) or name == "__setitem__" or re.fullmatch("__i[a-z]+__", name)
+    in_place = re.fullmatch("[a-z](.*[^_])?_|__setitem__|__i[a-z]+__", name)
     return kwargs.get("out") if kwargs.get("out") is not None else args[0] if in_place and args else None
 
 

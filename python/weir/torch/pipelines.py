@@ -121,7 +121,8 @@ class Pipeline:
 
     def _check_counting(self, form: Form) -> None:
         """What a forward counts in a buffer must not be on several ranks of a pipe, each with a count of its own."""
-        deferred = {id(buffer) for module in batch_norms_of(form.cut) for buffer in module.buffers()} if self._defers else set()
+        norms = batch_norms_of(form.cut) if self._defers else ()
+        deferred = {id(buffer) for module in norms for buffer in module.buffers()}
         for buffer, name in form.parts.program.counting.items():
             stages = _stages_of(form.cut, buffer)
             if buffer not in deferred and len({self._pipe.rank_of[stage] for stage in stages}) > 1:
@@ -227,7 +228,8 @@ class Pipeline:
 
         Returns:
             losses, on a rank with the last stage: of each of its micro-batches, as `step` has them, if there is a
-            target, if none is needed, or if the model returns its loss; outputs: there what the model returns, of all of its micro-batches.
+            target, if none is needed, or if the model returns its loss; outputs: there what the model returns, of all of
+            its micro-batches.
         """
         modules = [*self._model.modules(), *(self._loss_fn.modules() if isinstance(self._loss_fn, nn.Module) else ())]
         before = [(module, module.training) for module in modules]
@@ -307,7 +309,8 @@ class Pipeline:
 
     def save_safetensors(self, folder: str) -> None:
         """Writes the weights as Hugging Face does: a file of each rank's, and model.safetensors.index.json."""
-        save_safetensors(folder, self.state_dict(), first_names(self._model), self._pipes.index(self._pipe) == 0, self._group)
+        is_first_replica = self._pipes.index(self._pipe) == 0
+        save_safetensors(folder, self.state_dict(), first_names(self._model), is_first_replica, self._group)
 
     def load_safetensors(self, folder: str) -> None:
         """Reads of such a folder what this rank's stages have, by names."""
@@ -358,7 +361,8 @@ class Pipeline:
             shapes, mode = self._key(made[0][0])
             return shapes, mode, None if shapes is not None else 0
 
-        (calls, targets), found = self._agreement.on(cut, numbers, ("inputs of shapes", "train and eval modes, or autocast,", ""))
+        called = "inputs of shapes", "train and eval modes, or autocast,", ""
+        (calls, targets), found = self._agreement.on(cut, numbers, called)
         shapes, mode, somebody_has_none = found
         if shapes is None:
             raise refusal("no rank was given inputs: call step and eval with what the model is called with")

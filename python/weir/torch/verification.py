@@ -252,7 +252,8 @@ def _agree(found: tuple[Difference, ...], pipe: Pipeline, steps: int, draws: boo
            is_of_batches: bool, group: Optional[dist.ProcessGroup]) -> Verification:
     """Of all ranks' findings the worst of each kind."""
     everyone: list[Any] = [None] * dist.get_world_size(group)
-    dist.all_gather_object(everyone, (found, (rounding, is_of_batches), [name for name, _ in pipe.named_parameters()]), group=group)
+    names = [name for name, _ in pipe.named_parameters()]
+    dist.all_gather_object(everyone, (found, (rounding, is_of_batches), names), group=group)
     *kinds, whole_batch = [_largest([of_rank[0][kind] for of_rank in everyone]) for kind in range(len(found))]
     compared = len({name for of_rank in everyone for name in of_rank[2]})
     return Verification(steps, compared, *kinds, draws, whole_batch, max(of_rank[1][0] for of_rank in everyone),
