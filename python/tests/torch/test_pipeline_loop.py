@@ -344,6 +344,19 @@ def second_half(rank, plan, folder):
     return found, wrong, [loss.item() for loss in losses], sorted(again)
 
 
+def compiled(rank, plans):
+    x, y, said = random(16, 16), random(16, 16), {}
+    for name, plan in plans.items():
+        model, whole = pipeline_models.chain(8), pipeline_models.chain(8)
+        pipe = pipeline(model, plan, x[:4], loss_fn=mean_square, compile=True)
+        for _ in range(2):
+            pipe.step(x, target=y)
+            mean_square(whole(x), y).backward()
+        mine = [layer._compiled_call_impl is not None for layer in model]
+        said[name] = worst(pipe, whole), sum(mine)
+    return said
+
+
 class Loop(unittest.TestCase):
     def plans(self, names=("1f1b", "zb-v", "interleaved"), of=None):
         return {name: plan_of(of or CHAIN, name, 2, 4) for name in names}
@@ -396,6 +409,13 @@ class Loop(unittest.TestCase):
             self.assertLess(said["weights"], 1e-6)
             for name in ("1f1b", "zb-v", "interleaved"):
                 self.assertLess(said[name], 1e-2, name)
+
+    def test_blocks_are_compiled_where_they_run(self):
+        found = on_ranks(2, compiled, self.plans(("1f1b", "zb-v")))
+        for name in ("1f1b", "zb-v"):
+            self.assertEqual(8, sum(said[name][1] for said in found))
+            for said in found:
+                self.assertLess(said[name][0], 1e-5)
 
     def test_a_run_goes_on_with_another_plan_on_other_ranks(self):
         with tempfile.TemporaryDirectory() as folder:

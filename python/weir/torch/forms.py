@@ -15,7 +15,8 @@ from torch.utils import _pytree as tree
 
 from ..capture.errors import refusal
 from ..capture.hollow import fill, fill_buffers, is_hollow
-from ..capture.parts import Parts, attributes_kept, left_as_it_was
+from ..capture.leaves import is_compiled
+from ..capture.parts import Parts, attributes_kept, has_parameters, left_as_it_was
 from ..capture.recording import as_call, autocast_state
 from ..capture.replay import Loss
 from .flow import StageFlow, cut_stages, take_apart
@@ -41,10 +42,11 @@ class Form:
 
 @dataclasses.dataclass(frozen=True)
 class Start:
-    """Where the values of a model on the meta device come from."""
+    """What becomes of a rank's modules. Values of a model on the meta device come from `init_fn` and `weights`."""
 
     init_fn: Optional[Callable]  # of a module
     weights: Optional[str]  # a folder of safetensors
+    compiles: bool  # modules that are called as they are
 
 
 def make_form(model: nn.Module, sample: Any, plan: dict, pipe: Pipe, numbers: Sequence[int], device: torch.device,
@@ -78,6 +80,8 @@ def make_form(model: nn.Module, sample: Any, plan: dict, pipe: Pipe, numbers: Se
         fill(model, mine, [*(part.module for part in parts), modules], start.init_fn, state, device)
     values = _values_of(parts, sample) if splits and not was_hollow else {}
     modules.to(device)
+    if start.compiles:
+        _compile(parts, {layer for number in numbers for layer in plan["stages"][number]["layers"]})
     recorded.take_state()
     if splits:
         values = values or _made_up(metas, numbers, modules, device)
@@ -87,6 +91,15 @@ def make_form(model: nn.Module, sample: Any, plan: dict, pipe: Pipe, numbers: Se
                     check_split(module, [values[value].detach().to(device).requires_grad_(values[value].requires_grad)
                                          for value in module.received])
     return Form(parts, recorded, cut, metas, modules)
+
+
+def _compile(parts: Parts, layers: set[str]) -> None:
+    """The modules of these layers that have weights, but for those of which a hook is to bring something out."""
+    steps = [step for part in parts if part.name in layers for step in part.steps]
+    looked_into = {id(step.call) for step in steps if step.inner}
+    for step in steps:
+        if has_parameters(step) and id(step.call) not in looked_into and not is_compiled(step.call):
+            step.call.compile()
 
 
 def shapes_key(call: Any) -> Optional[int]:

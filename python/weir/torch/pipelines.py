@@ -502,7 +502,7 @@ def pipeline(model: Any, plan: Union[Plan, str, dict], sample: Any = None, *, lo
              device: Any = None, group: Optional[dist.ProcessGroup] = None,
              schedule: Union[Schedule, str, dict, None] = None, average: bool = True, chunk_spec: Any = None,
              target_chunk_spec: Any = None, deferred_batch_norm: bool = False,
-             init_fn: Optional[Callable] = None, weights: Optional[str] = None) -> Pipeline:
+             init_fn: Optional[Callable] = None, weights: Optional[str] = None, compile: bool = False) -> Pipeline:
     """This rank's part of a plan that runs in PyTorch; every rank of `group` calls it, with the same arguments.
 
     Args:
@@ -527,6 +527,8 @@ def pipeline(model: Any, plan: Union[Plan, str, dict], sample: Any = None, *, lo
         init_fn, weights: of a model on the meta device (`with torch.device("meta"): model = ...`) each rank makes no
             more than its stages: by init_fn(module) of each module that has tensors of its own, which is otherwise its
             reset_parameters() or the model's _init_weights (of transformers); and from a folder of safetensors, by names.
+        compile: whether each module that a stage calls as it is, such as a block, is compiled (module.compile()) where it
+            runs; better so before weir.profile, which then measures what runs.
 
     Raises:
         WeirError: for a plan that PyTorch cannot run, with the reason and what to do instead.
@@ -543,7 +545,7 @@ def pipeline(model: Any, plan: Union[Plan, str, dict], sample: Any = None, *, lo
                       f"torchrun --nproc-per-node {ranks}")
     chunks = Chunks(sum(len(pipe.micro_batches) for pipe in pipes), chunk_spec, target_chunk_spec)
     made = Pipeline(model, plan, pipes, device=device_of(device, group), group=group, loss_fn=loss_fn, average=average,
-                    chunks=chunks, deferred_batch_norm=deferred_batch_norm, start=Start(init_fn, weights))
+                    chunks=chunks, deferred_batch_norm=deferred_batch_norm, start=Start(init_fn, weights, compile))
     if sample is not None:
         made.build(sample)
     return made
