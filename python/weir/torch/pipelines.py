@@ -263,7 +263,8 @@ class Pipeline:
         kept = [module.register_forward_hook(lambda module, args, output: made.append(output))
                 for module in form.modules if module.is_last]
         try:
-            self._forward_only_of(form).step(arg_mbs=tensors, return_outputs=False)
+            with torch.no_grad():
+                self._forward_only_of(form).step(arg_mbs=tensors, return_outputs=False)
         finally:
             for hook in kept:
                 hook.remove()
