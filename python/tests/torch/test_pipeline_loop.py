@@ -185,6 +185,8 @@ def losses_over_all(rank, plans):
                       len(pipe.eval(ids, target=labels).losses))
     mean = verify(Words(), plans["1f1b"], ids, labels, words_loss)
     counted = verify(Words(), plans["1f1b"], ids, labels, words_sum, steps=2)
+    said["accuracy"] = refused(lambda: weir.profile(Words(), ids[:2], lambda *both: (words_loss(*both), torch.ones(())),
+                                                    labels[:2], repeats=1))
     said["verify"] = (mean.within(1e-5), str(mean), counted.within(1e-5), str(counted))
     return said
 
@@ -232,16 +234,23 @@ def cut_in_all_ways(rank, plan):
         mean_square(model_call(whole), y).backward()
         said[name] = worst(pipe, whole)
 
-    one("shapes tell", lambda pipe: pipe.step(x, mask=mask, target=y), weir.call(x[:, :2], mask=mask),
-        lambda whole: whole(x, mask=mask))
     one("a number without dimensions", lambda pipe: pipe.step(x, mask, scale, target=y), (x[:, :2], mask, scale),
-        lambda whole: whole(x, mask, scale))
+        lambda whole: whole(x, mask, scale), chunk_spec=(1, None, None))
     one("a dictionary in an argument", lambda pipe: pipe.step(x, more={"bias": bias}, target=y),
-        weir.call(x[:, :2], more={"bias": bias[:2]}), lambda whole: whole(x, more={"bias": bias}))
+        weir.call(x[:, :2], more={"bias": bias[:2]}), lambda whole: whole(x, more={"bias": bias}),
+        chunk_spec=weir.call(1, more=0))
     one("one dictionary of arguments", lambda pipe: pipe.step({"x": x, "mask": mask}, target=y),
-        {"x": x[:, :2], "mask": mask}, lambda whole: whole(x, mask))
+        {"x": x[:, :2], "mask": mask}, lambda whole: whole(x, mask), chunk_spec={"x": 1, "mask": None})
     one("told", lambda pipe: pipe.step(x, mask=mask, target=y), weir.call(x[:, :2], mask=mask),
         lambda whole: whole(x, mask=mask), chunk_spec=weir.call(1, mask=None))
+    pipe = pipeline(Masked(), plan, x[:, :2], loss_fn=mean_square)
+    said["ambiguous"] = refused(lambda: pipe.step(x, target=y))
+    square, model = random(16, 16).softmax(1), Masked()
+    pipe, whole = pipeline(model, plan, weir.call(random(16, 2, 16), mask=square), loss_fn=mean_square,
+                           chunk_spec=weir.call(1, mask=None), target_chunk_spec=1), copy.deepcopy(model)
+    pipe.step(random(16, 8, 16), mask=square, target=random(16, 8, 16))
+    mean_square(whole(random(16, 8, 16), mask=square), random(16, 8, 16)).backward()
+    said["a square mask"] = worst(pipe, whole)
     model = pipeline_models.chain(8)
     pipe = pipeline(model, plan_of(CHAIN, "1f1b", 2, 4), random(4, 16), loss_fn=mean_square)
     said["the sample itself"] = refused(lambda: pipe.step(random(4, 16), target=random(16, 16)))
@@ -283,6 +292,7 @@ def precision(rank, plans):
         single.update()
         scales.append((scaler.get_scale(), single.get_scale()))
     weights = dict(whole.named_parameters())
+    said["forgotten"] = refused(lambda: pipe.step(x, target=y, scaler=torch.amp.GradScaler("cpu", init_scale=2.0 ** rank)))
     said["scales"] = scales
     said["weights"] = max((parameter - weights[name]).abs().max().item() for name, parameter in pipe.named_parameters())
     return said
@@ -373,6 +383,7 @@ class Loop(unittest.TestCase):
         plans["replicas"] = plan_of(["words", *FOUR, "head"], "1f1b", 2, 4, replicas=[2])
         for said in on_ranks(2, losses_over_all, plans):
             is_near, mean, is_equal, counted = said.pop("verify")
+            self.assertIn("which is no whole number: return a loss alone", said.pop("accuracy"))
             self.assertFalse(is_near)
             self.assertIn("the loss is no mean over samples alike, as with padded labels", mean)
             self.assertTrue(is_equal, counted)
@@ -398,12 +409,16 @@ class Loop(unittest.TestCase):
         for said in on_ranks(2, cut_in_all_ways, plan_of(FOUR, "1f1b", 2, 4)):
             self.assertIn("the inputs of a step have the shapes of the sample, which is one micro-batch",
                           said.pop("the sample itself"))
+            self.assertIn("the sample's is (5, 2, 16), as long in the first dimension: say which one is cut (chunk_spec=)",
+                          said.pop("ambiguous"))
             self.assertEqual(6, len(said))
             for name, found in said.items():
                 self.assertLess(found, 1e-5, name)
 
     def test_autocast_around_the_step_alone_and_one_scale(self):
         for said in on_ranks(2, precision, self.plans()):
+            self.assertIn("ranks have scales of the loss (call pipeline.unscale_ before scaler.step) that differ",
+                          said["forgotten"])
             self.assertEqual([(mine, mine) for mine, _ in said["scales"]], said["scales"])
             self.assertEqual([1024, 2048, 2048, 1024, 1024, 2048], [scale for scale, _ in said["scales"]])
             self.assertLess(said["weights"], 1e-6)

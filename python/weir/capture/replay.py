@@ -41,8 +41,9 @@ class Loss:
                 loss, count = loss[0], torch.as_tensor(loss[1])
         else:
             loss, what = getattr(result, "loss", result), "the model returns"
-        if count is not None and count.numel() != 1:
-            raise refusal(f"loss_fn returns a loss and {said(count)}; of a sum, the number of what was summed comes second")
+        if count is not None and (count.numel() != 1 or count.is_floating_point() or count.is_complex()):
+            raise refusal(f"loss_fn returns a loss and {said(count)}, which is no whole number: return a loss alone, or a "
+                          "sum and how many it is the sum of")
         if not isinstance(loss, torch.Tensor) or loss.numel() != 1:
             raise refusal(f"{what} {said(loss)}, and no loss; hand loss_fn=... that makes one number of the model's "
                           "result (and of target, if one is given), or a sum and its count")

@@ -13,9 +13,8 @@ _WHOLE = None  # in place of a dimension: every micro-batch gets all of it
 
 
 class Chunks:
-    """How tensors are cut. Inputs as their shapes tell beside those of the sample, which is one micro-batch's: along the
-    dimension that is as many times as long, and whole where none is. Targets, and inputs without a sample, along the
-    first dimension. A spec says otherwise: a dimension or None for each tensor, or for all below it, or what
+    """How tensors are cut: along the first dimension, and inputs that have the sample's shape, which is one micro-batch's,
+    go whole to each. One that is longer in another dimension alone may be cut there, or have longer rows: it is refused. A spec says otherwise: a dimension or None for each tensor, or for all below it, or what
     torch.distributed.pipelining has for these (TensorChunkSpec, _Replicate)."""
 
     def __init__(self, micro_batches: int, spec: Any = None, target_spec: Any = None):
@@ -78,11 +77,12 @@ class Chunks:
             return _WHOLE
         if not isinstance(one, torch.Tensor) or leaf.dim() != one.dim():
             return 0
-        longer = [d for d in range(leaf.dim()) if leaf.shape[d] == self._micro_batches * one.shape[d]]
-        differing = [d for d in range(leaf.dim()) if leaf.shape[d] != one.shape[d]]
-        if not differing:
+        if leaf.shape == one.shape:
             return _WHOLE if self._micro_batches > 1 else 0
-        return longer[0] if longer == differing else 0
+        if self._micro_batches > 1 and leaf.dim() and leaf.shape[0] == one.shape[0]:
+            raise refusal(f"the inputs of a step have a tensor of shape {tuple(leaf.shape)}, and the sample's is "
+                          f"{tuple(one.shape)}, as long in the first dimension: say which one is cut (chunk_spec=)")
+        return 0
 
     def _cut(self, leaves: list, shape: Any, dimensions: list, called: str) -> list:
         parts = [self._cut_one(leaf, dimension, called) for leaf, dimension in zip(leaves, dimensions)]

@@ -198,8 +198,8 @@ class Pipeline:
         target). Gradients are added to those that are there: `optimizer.zero_grad()` comes between steps.
 
         Args:
-            inputs, named: what the model is called with, of all micro-batches: each tensor is cut as the sample's
-                shapes tell, or chunk_spec.
+            inputs, named: what the model is called with, of all micro-batches: tensors of the sample's shape go whole to
+                each, others are cut along the first dimension, or as chunk_spec says.
             target: of all micro-batches, cut along the first dimension, or as target_chunk_spec says.
             scaler: scales the loss. Behind the step call `pipeline.unscale_(scaler, optimizer)` on every rank.
 
@@ -214,6 +214,9 @@ class Pipeline:
             outputs = self._forward(form, tensors)
             return self._chunks.join(outputs) if self._is_last else None
         self._loss_scale = 1.0 if scaler is None else scaler.scale(torch.ones((), device=self.device)).item()
+        if scaler is not None:
+            self._agreement.on(lambda: self._loss_scale, lambda scale: [int(scale * 1024)],
+                               ("scales of the loss (call pipeline.unscale_ before scaler.step)",))
         with self._gradients_apart(), self._deferring():
             form.runtime.step(arg_mbs=tensors, target_mbs=targets if self._is_last else None, return_outputs=False)
             self._tied.add_up()
@@ -521,7 +524,7 @@ def pipeline(model: Any, plan: Union[Plan, str, dict], sample: Any = None, *, lo
         schedule: another order for the plan's stages, such as `weir.search(...)`: a Schedule, its document, or a CSV.
         average: whether the loss is the mean of its micro-batch (then gradients are those of the mean of all), or a
             sum (then they are added up).
-        chunk_spec, target_chunk_spec: how a step's inputs and target are cut, where shapes do not tell: a dimension, or
+        chunk_spec, target_chunk_spec: how a step's inputs and target are cut, if not so: a dimension, or
             None for what every micro-batch gets whole, for each tensor or for all.
         deferred_batch_norm: whether running means and variances are updated once a step, by those over all of its
             samples, in place of once a micro-batch. Each micro-batch is normalised by its own in either case.
