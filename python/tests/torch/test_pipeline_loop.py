@@ -314,9 +314,15 @@ def first_half(rank, plan, folder):
             scheduler.step()
         return [loss.item() for loss in losses]
 
-    train(3)
+    train(1)
+    pipe.save(os.path.join(folder, "run"), optimizer, step=1)
+    train(2)
+    unreadable = refused(lambda: pipe.save(os.path.join(folder, "run"), optimizer, step=mean_square))
+    assert "save was given what torch.load(weights_only=True) does not read" in unreadable, unreadable
+    assert torch.load(os.path.join(folder, "run", "more.pt"))["step"] == 1  # the one before is there
     pipe.save(os.path.join(folder, "run"), optimizer, step=3, scheduler=scheduler.state_dict())
     pipe.save_safetensors(os.path.join(folder, "weights"))
+    assert sorted(os.listdir(os.path.join(folder, "run"))) == ["2", "more.pt"], os.listdir(os.path.join(folder, "run"))
     whole = pipe.state_dict(gathered=True)
     if rank == 0:
         torch.save(whole, os.path.join(folder, "whole.pt"))

@@ -294,13 +294,14 @@ class Pipeline:
 
     def save(self, folder: str, optimizer: Optional[torch.optim.Optimizer] = None, **more: Any) -> None:
         """Writes a checkpoint by torch.distributed.checkpoint: every rank its part, of weights, buffers and optimizer.
+        What was saved there before is removed once all is written.
 
         Args:
             optimizer: of `pipeline.parameters()`.
             more: what is the same on every rank, such as a step's number or scheduler.state_dict(): rank 0's is kept.
         """
         self._check_built()
-        save_checkpoint(folder, self.state_dict(), self._names, optimizer, more, self._group)
+        save_checkpoint(folder, self.state_dict(), self._names, optimizer, more, self._agreement)
 
     def load(self, folder: str, optimizer: Optional[torch.optim.Optimizer] = None) -> dict[str, Any]:
         """Reads a checkpoint of `save`, of this plan or of another one, on as many ranks as there are now.

@@ -6,6 +6,8 @@ A rank has the entries of its stages. Those of all ranks together are the model'
 
 import json
 import os
+import pickle
+import shutil
 from collections.abc import Mapping
 from typing import Any, Optional
 
@@ -81,23 +83,48 @@ def gathered_state(model: nn.Module, mine: dict[str, torch.Tensor], group: Optio
 # --- checkpoints ---
 
 def save_checkpoint(folder: str, state: dict, names: Mapping[nn.Parameter, str],
-                    optimizer: Optional[torch.optim.Optimizer], more: dict, group: Optional[dist.ProcessGroup]) -> None:
+                    optimizer: Optional[torch.optim.Optimizer], more: dict, agreement: Agreement) -> None:
+    """Into a folder of its own within `folder`; more.pt names it once all is written, so that a save that is cut off
+    leaves the one before."""
+    group, is_first = agreement.group, dist.get_rank(agreement.group) == 0
     whole = {"model": state}
     if optimizer is not None:
-        whole["optimizer"] = _optimizer_tensors(optimizer, names)
+        whole["optimizer"] = agreement.on(lambda: _optimizer_tensors(optimizer, names))[0]
         more = {**more, "_groups": _groups(optimizer, names, group)}
-    checkpoint.save(whole, checkpoint_id=folder, process_group=group)
-    if dist.get_rank(group) == 0:
-        part = os.path.join(folder, _MORE + ".part")
-        torch.save(more, part)
-        os.replace(part, os.path.join(folder, _MORE))
-    dist.barrier(group=group)
+    before = agreement.on(lambda: _begin_saving(folder, more) if is_first else [])[0]
+    box = [max([0, *map(int, before)]) + 1]
+    dist.broadcast_object_list(box, group=group, group_src=0)
+    checkpoint.save(whole, checkpoint_id=os.path.join(folder, str(box[0])), process_group=group)
+
+    def finish() -> None:
+        os.replace(_written(folder, {**more, "_at": str(box[0])}), os.path.join(folder, _MORE))
+        for name in before:
+            shutil.rmtree(os.path.join(folder, name))
+
+    agreement.on(finish if is_first else lambda: None)
+
+
+def _begin_saving(folder: str, more: dict) -> list[str]:
+    """The checkpoints that are there; refuses what could not be read again."""
+    os.makedirs(folder, exist_ok=True)
+    try:
+        torch.load(_written(folder, more), weights_only=True)
+    except pickle.UnpicklingError as error:
+        raise refusal("save was given what torch.load(weights_only=True) does not read: give numbers, texts, tensors, and "
+                      f"lists and dicts of these ({str(error).strip().splitlines()[0]})") from None
+    return [name for name in os.listdir(folder) if name.isdigit()]
+
+
+def _written(folder: str, more: dict) -> str:
+    path = os.path.join(folder, _MORE + ".part")
+    torch.save(more, path)
+    return path
 
 
 def load_checkpoint(folder: str, state: dict, names: Mapping[nn.Parameter, str],
                     optimizer: Optional[torch.optim.Optimizer], agreement: Agreement) -> dict:
     more = agreement.on(lambda: _read_more(folder, optimizer))[0]
-    groups = more.pop("_groups", None)
+    groups, folder = more.pop("_groups", None), os.path.join(folder, more.pop("_at"))
     whole = {"model": state}
     if optimizer is not None:
         _begin(optimizer)
