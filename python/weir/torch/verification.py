@@ -38,6 +38,7 @@ class Verification:
     draws: bool  # whether the model draws random numbers, which the two runs cannot share
     whole_batch: Difference  # gradients of the first step against those of the loss of the whole batch at once
     rounding: float  # by how much these may differ as floats round
+    not_compared: str  # why there is nothing of the whole batch, if so
     is_of_batches: bool  # whether they differ since the model's own loss is not made of single samples' alone
 
     @property
@@ -62,6 +63,8 @@ class Verification:
             "a part of the model's own loss is one of a whole batch, as a router's is, and a pipeline has it of micro-batches"
             if self.is_of_batches else
             "the loss is no mean over samples alike, as with padded labels; let loss_fn return a sum and its count")
+        if self.not_compared:
+            apart = f"; not compared with the whole batch's loss: {self.not_compared}"
         if all(kind.relative == 0 for kind in self._kinds()):
             return f"losses, gradients and weights {of} equal those of the module on one process, bit for bit{apart}"
         kinds = {"losses": self.losses, "gradients": self.gradients, "weights": self.weights, "buffers": self.buffers}
@@ -112,7 +115,7 @@ def verify(model: Union[nn.Module, Callable[[], nn.Module]], plan: Union[Plan, s
     if has_loss:
         theirs.update((f"loss_fn.{name}", parameter) for name, parameter in loss_fn.to(pipe.device).named_parameters())
     of_pipe, of_whole = make_optimizer(list(pipe.parameters())), make_optimizer(list(theirs.values()))
-    whole_batch, is_of_batches = Difference(), False
+    whole_batch, not_compared, is_of_batches = Difference(), "", False
     for step in range(steps):
         if between is not None:
             between(step)
@@ -123,7 +126,7 @@ def verify(model: Union[nn.Module, Callable[[], nn.Module]], plan: Union[Plan, s
         alone = _whole_step(whole, pipe, call, target, loss_fn)
         draws = not torch.equal(state, torch.get_rng_state())
         if step == 0 and not draws:
-            whole_batch = _against_whole_batch(pipe, whole, theirs, call, target, loss_fn)
+            whole_batch, not_compared = _against_whole_batch(pipe, whole, theirs, call, target, loss_fn)
             is_of_batches = (loss_fn is None and whole_batch.relative > _rounding_of(pipe)
                              and not _is_weighted_mean(pipe, theirs[whole_batch.name], whole, call))
         if step == steps - 1:
@@ -134,7 +137,7 @@ def verify(model: Union[nn.Module, Callable[[], nn.Module]], plan: Union[Plan, s
     found = (_difference(torch.stack(losses), torch.stack(mine), "") if losses else Difference(), gradients,
              _worst(pipe, theirs, lambda tensor: tensor.detach()), _worst_buffer(pipe, whole))
     found = (*found, whole_batch)
-    return _agree(found, pipe, steps, draws, _rounding_of(pipe), is_of_batches, group)
+    return _agree(found, pipe, steps, draws, _rounding_of(pipe), not_compared, is_of_batches, group)
 
 
 def _same_weights(whole: nn.Module, group: Optional[dist.ProcessGroup]) -> None:
@@ -166,9 +169,9 @@ def _on_device(pipe: Pipeline, what: Any) -> Any:
 
 
 def _against_whole_batch(pipe: Pipeline, whole: nn.Module, theirs: dict[str, nn.Parameter], call: Any, target: Any,
-                         loss_fn: Optional[Callable]) -> Difference:
+                         loss_fn: Optional[Callable]) -> tuple[Difference, str]:
     """The pipeline's gradients against those of the loss of the whole batch at once. A model that counts in its forward,
-    as batch norm does, runs micro-batches, and the loss takes all their outputs. Nothing where that cannot be."""
+    as batch norm does, runs micro-batches, and the loss takes all their outputs. Or why that cannot be."""
     kept = [(parameter, parameter.grad) for parameter in theirs.values()]
     for parameter, _ in kept:
         parameter.grad = None
@@ -176,11 +179,11 @@ def _against_whole_batch(pipe: Pipeline, whole: nn.Module, theirs: dict[str, nn.
         with left_as_it_was(whole):
             output = _whole_output(pipe, whole, call, loss_fn)
         if output is None:
-            return Difference()
+            return Difference(), "the model counts in its forward, and returns what is of a micro-batch"
         Loss(None, loss_fn, _on_device(pipe, target))(output).backward()
-        return _worst(pipe, theirs, lambda tensor: tensor.grad)
-    except Exception:  # pylint: disable=broad-exception-caught  # a model that takes no other batch has no such loss
-        return Difference()
+        return _worst(pipe, theirs, lambda tensor: tensor.grad), ""
+    except Exception as error:  # pylint: disable=broad-exception-caught  # a model may take no other batch
+        return Difference(), str(error).strip().partition("\n")[0] or type(error).__name__
     finally:
         for parameter, grad in kept:
             parameter.grad = grad
@@ -249,12 +252,12 @@ def _worst_buffer(pipe: Pipeline, whole: nn.Module) -> Difference:
 
 
 def _agree(found: tuple[Difference, ...], pipe: Pipeline, steps: int, draws: bool, rounding: float,
-           is_of_batches: bool, group: Optional[dist.ProcessGroup]) -> Verification:
+           not_compared: str, is_of_batches: bool, group: Optional[dist.ProcessGroup]) -> Verification:
     """Of all ranks' findings the worst of each kind."""
     everyone: list[Any] = [None] * dist.get_world_size(group)
     names = [name for name, _ in pipe.named_parameters()]
     dist.all_gather_object(everyone, (found, (rounding, is_of_batches), names), group=group)
     *kinds, whole_batch = [_largest([of_rank[0][kind] for of_rank in everyone]) for kind in range(len(found))]
     compared = len({name for of_rank in everyone for name in of_rank[2]})
-    return Verification(steps, compared, *kinds, draws, whole_batch, max(of_rank[1][0] for of_rank in everyone),
+    return Verification(steps, compared, *kinds, draws, whole_batch, max(of_rank[1][0] for of_rank in everyone), not_compared,
                         any(of_rank[1][1] for of_rank in everyone))
