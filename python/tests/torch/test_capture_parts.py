@@ -425,6 +425,21 @@ class Refusals(unittest.TestCase):
                      "(depth=1)", Around(), torch.randn(4, 8))
         self.assertEqual(["inner", "last"], [part.name for part in parts(Around(), torch.randn(4, 8), depth=1)])
 
+    def test_what_is_other_where_it_is_exported(self):
+        class Exports(nn.Module):
+            def __init__(self, factor):
+                super().__init__()
+                self.layers, self.factor = nn.ModuleList(nn.Linear(8, 8) for _ in range(2)), factor
+
+            def forward(self, x):
+                x = self.layers[0](x)
+                if torch.compiler.is_exporting():
+                    return self.layers[1](x) * self.factor
+                return self.layers[1](x) if x.sum() == x.sum() else x
+
+        self.assertEqual(2, len(parts(Exports(1), torch.randn(4, 8))))
+        self.refused("computes others where it is told that it is exported", Exports(2), torch.randn(4, 8))
+
     def test_a_view_of_what_is_changed_in_place(self):
         class Views(nn.Module):
             def __init__(self, through_view):

@@ -24,7 +24,7 @@ from torch.utils import _pytree as pytree
 
 from ..library import WeirError
 from .errors import refusal
-from .hollow import called
+from .hollow import called, is_hollow
 from .leaves import LISTS, is_compiled, plain_name, uncompiled
 
 
@@ -584,8 +584,34 @@ def record(model: nn.Module, leaves: Dict[str, nn.Module], sample: Any, kind: st
             exported = True
             continue
         if program.outside <= live:
+            if exported and not is_hollow(model):
+                check_exported(model, sample)
             return program
         live |= program.outside
+
+
+def check_exported(model: nn.Module, sample: Any) -> None:
+    """Refuses a model that computes other numbers where it is exported; in eval mode, in which neither run draws."""
+    args, kwargs = as_call(sample)
+    modes = [(module, module.training) for module in model.modules()]
+
+    def run(exported: bool) -> List[torch.Tensor]:
+        with torch.no_grad(), said_exported(exported):
+            leaves = pytree.tree_leaves(without_caches(model(*args, **kwargs)))
+        return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+
+    try:
+        for module, _ in modes:
+            module.training = False
+        plain, other = run(False), run(True)
+    finally:
+        for module, training in modes:
+            module.training = training
+    same = len(plain) == len(other) and all(
+        a.shape == b.shape and torch.allclose(a, b, rtol=1e-2, atol=1e-3, equal_nan=True) for a, b in zip(plain, other))
+    if not same:
+        raise refusal("the model decides by the numbers in a tensor, and computes others where it is told that it is "
+                      "exported (torch.compiler.is_exporting()): put what decides into an nn.Module of its own")
 
 
 def record_once(model: nn.Module, leaves: Dict[str, nn.Module], sample: Any, kind: str, exported: bool,
