@@ -52,13 +52,13 @@ static void update_block(const struct adamw *adamw, struct adamw_factors factors
     }
     FOR_VECTORS (i, left, count) {
         const vec now = vec_load_first(weights + i, left, 0), plain = vec_load_first(gradients + i, left, 0);
-        const vec g = factors.coupled != 0 ? plain + factors.coupled * now : plain;
-        const vec m = adamw->beta1 * vec_load_first(first + i, left, 0) + (1 - adamw->beta1) * g;
-        const vec v = adamw->beta2 * vec_load_first(second + i, left, 0) + (1 - adamw->beta2) * g * g;
-        const vec w = factors.shrink * now;
+        const vec g = factors.coupled != 0 ? vec_fma(factors.coupled, now, plain) : plain;
+        const vec m = vec_fma(adamw->beta1, vec_load_first(first + i, left, 0), (1 - adamw->beta1) * g);
+        const vec v = vec_fma(adamw->beta2, vec_load_first(second + i, left, 0), (1 - adamw->beta2) * g * g);
+        const vec scale = vec_fma(factors.second_factor, vec_sqrt(v), vec_all(adamw->epsilon));
         vec_store_first(first + i, m, left);
         vec_store_first(second + i, v, left);
-        vec_store_first(next + i, w - factors.step * m / (vec_sqrt(v) * factors.second_factor + adamw->epsilon), left);
+        vec_store_first(next + i, vec_fma(factors.shrink, now, -(factors.step * m / scale)), left);
     }
     *scales[0] = code_block(&books[0], span->first + from, first, count);
     *scales[1] = code_block(&books[1], span->second + from, second, count);

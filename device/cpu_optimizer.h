@@ -13,13 +13,13 @@ static void cpu_adamw(struct queue *queue, const struct adamw *adamw, const stru
     const float beta1 = adamw->frozen > 0 ? 1 : adamw->beta1, beta2 = adamw->frozen > 0 ? 1 : adamw->beta2;
     FOR_VECTORS (i, left, span->count) {
         const vec now = vec_load_first(weights + i, left, 0), plain = vec_load_first(span->gradients + i, left, 0);
-        const vec g = factors.coupled != 0 ? plain + factors.coupled * now : plain;
-        const vec m = beta1 * vec_load_first(span->first + i, left, 0) + (1 - beta1) * g;
-        const vec v = beta2 * vec_load_first(span->second + i, left, 0) + (1 - beta2) * g * g;
-        const vec w = factors.shrink * now;
+        const vec g = factors.coupled != 0 ? vec_fma(factors.coupled, now, plain) : plain;
+        const vec m = vec_fma(beta1, vec_load_first(span->first + i, left, 0), (1 - beta1) * g);
+        const vec v = vec_fma(beta2, vec_load_first(span->second + i, left, 0), (1 - beta2) * g * g);
+        const vec scale = vec_fma(factors.second_factor, vec_sqrt(v), vec_all(adamw->epsilon));
         vec_store_first(span->first + i, m, left);
         vec_store_first(span->second + i, v, left);
-        vec_store_first(next + i, w - factors.step * m / (vec_sqrt(v) * factors.second_factor + adamw->epsilon), left);
+        vec_store_first(next + i, vec_fma(factors.shrink, now, -(factors.step * m / scale)), left);
     }
 }
 
@@ -33,11 +33,11 @@ static void cpu_sgd(struct queue *queue, const struct sgd *sgd, const struct opt
     FOR_VECTORS (i, left, span->count) {
         const vec w = vec_load_first(weights + i, left, 0);
         const vec plain = span->gradients ? vec_load_first(span->gradients + i, left, 0) : vec_all(0);
-        const vec g = plain + sgd->decay * w;
-        const vec m = span->first ? sgd->momentum * vec_load_first(span->first + i, left, 0) + g : g;
+        const vec g = vec_fma(sgd->decay, w, plain);
+        const vec m = span->first ? vec_fma(sgd->momentum, vec_load_first(span->first + i, left, 0), g) : g;
         if (span->first)
             vec_store_first(span->first + i, m, left);
-        vec_store_first(next + i, w - rate * (leads ? sgd->momentum * m + g : m), left);
+        vec_store_first(next + i, vec_fma(-rate, leads ? vec_fma(sgd->momentum, m, g) : m, w), left);
     }
 }
 

@@ -50,8 +50,8 @@ static void cpu_lars(struct queue *queue, const struct lars *lars, const struct 
     (void)queue;
     FOR_VECTORS (i, left, span->count) {
         const vec w = vec_load_first(weights + i, left, 0);
-        const vec g = vec_load_first(span->gradients + i, left, 0) + lars->decay * w;
-        const vec m = lars->momentum * vec_load_first(span->first + i, left, 0) + scale * g;
+        const vec g = vec_fma(lars->decay, w, vec_load_first(span->gradients + i, left, 0));
+        const vec m = vec_fma(lars->momentum, vec_load_first(span->first + i, left, 0), scale * g);
         vec_store_first(span->first + i, m, left);
         vec_store_first(next + i, w - m, left);
     }
@@ -59,7 +59,8 @@ static void cpu_lars(struct queue *queue, const struct lars *lars, const struct 
 
 INLINE vec lamb_step(const struct lamb *lamb, struct lamb_factors factors, vec w, vec m, vec v)
 {
-    return factors.first * m / (vec_sqrt(v) * factors.second + lamb->epsilon) + lamb->decay * w;
+    const vec scale = vec_fma(factors.second, vec_sqrt(v), vec_all(lamb->epsilon));
+    return vec_fma(lamb->decay, w, factors.first * m / scale);
 }
 
 // Both moments, and the ratio of the weights to the step that they come to.
@@ -69,8 +70,8 @@ static float lamb_moments(const struct lamb *lamb, struct lamb_factors factors, 
     FOR_VECTORS (i, left, span->count) {
         const vec w = vec_load_first(floats_of(span->weights) + i, left, 0);
         const vec g = vec_load_first(span->gradients + i, left, 0);
-        const vec m = lamb->beta1 * vec_load_first(span->first + i, left, 0) + (1 - lamb->beta1) * g;
-        const vec v = lamb->beta2 * vec_load_first(span->second + i, left, 0) + (1 - lamb->beta2) * g * g;
+        const vec m = vec_fma(lamb->beta1, vec_load_first(span->first + i, left, 0), (1 - lamb->beta1) * g);
+        const vec v = vec_fma(lamb->beta2, vec_load_first(span->second + i, left, 0), (1 - lamb->beta2) * g * g);
         vec_store_first(span->first + i, m, left);
         vec_store_first(span->second + i, v, left);
         squares_add(&weights, w, left);
@@ -90,11 +91,16 @@ static void cpu_lamb(struct queue *queue, const struct lamb *lamb, const struct 
     FOR_VECTORS (i, left, span->count) {
         const vec w = vec_load_first(weights + i, left, 0);
         const vec m = vec_load_first(span->first + i, left, 0), v = vec_load_first(span->second + i, left, 0);
-        vec_store_first(next + i, w - scale * lamb_step(lamb, factors, w, m, v), left);
+        vec_store_first(next + i, vec_fma(-scale, lamb_step(lamb, factors, w, m, v), w), left);
     }
 }
 
 // --- adafactor -----------------------------------------------------------------------
+
+static void move_to(float *moment, double mean, float beta)
+{
+    *moment = float_fma(1 - beta, *moment, beta * (float)mean);
+}
 
 // The moments of a matrix's rows and columns go towards the means of their squared gradients.
 static void factored_rows(const struct factored_span *span, float beta)
@@ -103,8 +109,7 @@ static void factored_rows(const struct factored_span *span, float beta)
         struct squares sum = { 0 };
         FOR_VECTORS (i, left, span->columns)
             squares_add(&sum, vec_load_first(span->gradients + r * span->columns + i, left, 0), left);
-        const float mean = (float)(squares_sum(&sum) / (double)span->columns);
-        span->row[r] = (1 - beta) * span->row[r] + beta * mean;
+        move_to(&span->row[r], squares_sum(&sum) / (double)span->columns, beta);
     }
 }
 
@@ -122,8 +127,7 @@ static void factored_columns(const struct factored_span *span, float beta)
         }
         for (size_t lane = 0; lane < LANES && lane < left; lane++) {
             const double sum = lane < LANES / 2 ? low[lane] : high[lane - LANES / 2];
-            const float mean = (float)(sum / (double)span->rows);
-            span->column[i + lane] = (1 - beta) * span->column[i + lane] + beta * mean;
+            move_to(&span->column[i + lane], sum / (double)span->rows, beta);
         }
     }
 }
@@ -132,7 +136,7 @@ static void vector_moments(const struct factored_span *span, float beta)
 {
     FOR_VECTORS (i, left, span->columns) {
         const vec g = vec_load_first(span->gradients + i, left, 0), v = vec_load_first(span->row + i, left, 0);
-        vec_store_first(span->row + i, (1 - beta) * v + beta * g * g, left);
+        vec_store_first(span->row + i, vec_fma(1 - beta, v, beta * g * g), left);
     }
 }
 
@@ -194,7 +198,7 @@ static void cpu_adafactor(struct queue *queue, const struct adafactor *adafactor
             const vec g = vec_load_first(span->gradients + at, left, 0);
             const vec w = vec_load_first(floats_of(span->weights) + at, left, 0);
             const vec step = factored_step(g, factored_second(span, r, mean, i, left));
-            vec_store_first(floats(span->next) + at, factors.shrink * w - scale * step, left);
+            vec_store_first(floats(span->next) + at, vec_fma(factors.shrink, w, -(scale * step)), left);
         }
 }
 

@@ -34,7 +34,8 @@ struct event;
 // a link. Freed by device_close(), after its queues, events and memory.
 struct device *device_open(const char *name, struct error *error);
 // A device for what is done in the host's memory in place of the device's own: the processor, of the same precision
-// and, where the device is one, with the same bits. To be freed likewise.
+// and, where the device is one, with the same bits. The optimizers of a processor with FMA also give a GPU's bits
+// (docs/what-runs-where.md). To be freed likewise.
 struct device *device_open_host(const struct device *device, struct error *error);
 void device_close(struct device *device);
 

@@ -25,6 +25,9 @@
 #define VECTOR_BYTES 16
 #endif
 #define LANES ((size_t)VECTOR_BYTES / 4)
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+#define HAS_FMA
+#endif
 #define INLINE static inline __attribute__((always_inline, unused))
 
 typedef float vec __attribute__((vector_size(VECTOR_BYTES)));
@@ -121,6 +124,32 @@ INLINE vec vec_sqrt(vec x)
     for (size_t i = 0; i < LANES; i++)
         x[i] = sqrtf(x[i]);
     return x;
+#endif
+}
+
+// a * x + b, rounded once; twice where the processor cannot. Spelled where the bits are to be those of another kernel:
+// of x * y + z * w the compiler chooses which product it rounds.
+INLINE float float_fma(float a, float x, float b)
+{
+#if defined(HAS_FMA)
+    return fmaf(a, x, b);
+#else
+    return a * x + b;
+#endif
+}
+
+INLINE vec vec_fma(float a, vec x, vec b)
+{
+#if defined(__AVX512F__)
+    return (vec)_mm512_fmadd_ps((__m512)vec_all(a), (__m512)x, (__m512)b);
+#elif defined(__AVX2__) && defined(HAS_FMA)
+    return (vec)_mm256_fmadd_ps((__m256)vec_all(a), (__m256)x, (__m256)b);
+#elif defined(HAS_FMA)
+    for (size_t i = 0; i < LANES; i++)
+        x[i] = fmaf(a, x[i], b[i]);
+    return x;
+#else
+    return a * x + b;
 #endif
 }
 

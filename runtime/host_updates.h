@@ -5,8 +5,8 @@
 //     on the host                      the update
 //
 // All of it stands in the order of the rank's queue, and what is overlapped with it is
-// nothing. The host has the newest weights, so that they only ever come back; a device of the
-// same processor would have computed the same bits.
+// nothing. The host has the newest weights, so that they only ever come back. The device, a
+// processor or a GPU, would compute the same bits: their kernels round at the same places.
 #ifndef RUNTIME_HOST_UPDATES_H
 #define RUNTIME_HOST_UPDATES_H
 

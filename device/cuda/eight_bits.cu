@@ -82,7 +82,7 @@ static __global__ void __launch_bounds__(BLOCK) eight_bits_kernel(struct adamw a
         second[k] = __fmaf_rn(adamw.beta2, v, __fmul_rn(__fmul_rn(rest2, g), g));
         const float scale = __fmaf_rn(sqrtf(second[k]), factors.second_factor, adamw.epsilon);
         ((float *)span.next)[from + i] =
-            __fadd_rn(__fmul_rn(factors.shrink, w), -(__fmul_rn(factors.step, first[k]) / scale));
+            __fmaf_rn(factors.shrink, w, -(__fmul_rn(factors.step, first[k]) / scale));
     }
     const float most_first = code_all(ends, span.first + from, first, rest);
     const float most_second = code_all(ends + 256, span.second + from, second, rest);

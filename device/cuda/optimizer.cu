@@ -1,6 +1,7 @@
 // Updates over flat spans, and sums of squares. A span may begin at any number: its
 // packs begin where all its addresses allow it. The arithmetic is spelled out, so
-// that a number gets the same bits in a pack as alone.
+// that a number gets the same bits in a pack as alone, and as by a processor (vec_fma()),
+// which makes the updates of what is in the host's memory.
 #include "device/cuda/spans.cuh"
 
 template <class T>
@@ -25,7 +26,7 @@ struct adamw_body {
             m.at[k] = __fmaf_rn(beta1, m.at[k], __fmul_rn(rest1, g.at[k]));
             v.at[k] = __fmaf_rn(beta2, v.at[k], __fmul_rn(__fmul_rn(rest2, g.at[k]), g.at[k]));
             const float scale = __fmaf_rn(sqrtf(v.at[k]), factors.second_factor, epsilon);
-            w.at[k] = __fadd_rn(__fmul_rn(factors.shrink, w.at[k]), -(__fmul_rn(factors.step, m.at[k]) / scale));
+            w.at[k] = __fmaf_rn(factors.shrink, w.at[k], -(__fmul_rn(factors.step, m.at[k]) / scale));
         }
         store<N>(first + i, m);
         store<N>(second + i, v);

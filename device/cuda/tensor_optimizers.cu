@@ -228,7 +228,7 @@ static __device__ struct adafactor_factors factors_of(struct adafactor_factors g
 
 static __device__ void move_to(float *moment, double mean, float beta)
 {
-    *moment = __fmaf_rn(beta, (float)mean, __fmul_rn(1 - beta, *moment));
+    *moment = __fmaf_rn(1 - beta, *moment, __fmul_rn(beta, (float)mean));
 }
 
 static __global__ void __launch_bounds__(BLOCK) factored_rows_kernel(struct factored_span span,
@@ -284,7 +284,7 @@ struct vector_moments {
         const float beta = factors_of(given, there).beta;
 #pragma unroll
         for (int k = 0; k < N; k++)
-            v.at[k] = __fmaf_rn(beta, __fmul_rn(g.at[k], g.at[k]), __fmul_rn(1 - beta, v.at[k]));
+            v.at[k] = __fmaf_rn(1 - beta, v.at[k], __fmul_rn(__fmul_rn(beta, g.at[k]), g.at[k]));
         store<N>(moments + i, v);
     }
 };
@@ -362,7 +362,7 @@ struct factored_body {
         pack<N> w = load<N>((const float *)steps.span.weights + i);
 #pragma unroll
         for (int k = 0; k < N; k++)
-            w.at[k] = __fmaf_rn(-*scale, step.at[k], __fmul_rn(shrink, w.at[k]));
+            w.at[k] = __fmaf_rn(shrink, w.at[k], -__fmul_rn(*scale, step.at[k]));
         store<N>((float *)steps.span.next + i, w);
     }
 };

@@ -41,10 +41,12 @@ for schedule in 1f1b zb-v; do
 done
 verify zb-v cuda:0,cuda:1,cuda:0,cuda:1
 
-echo 'updated on the host, the sequential run too:'
-plan host.json cpu.json 1f1b --optimizer adamw --host optimizer
+echo 'updated on the host, by the bits of the sequential run, which updates on the GPU:'
+plan host.json cpu.json 1f1b --host optimizer,activations
+plan host-bf16.json bf16.json 1f1b --optimizer adamw-master --host optimizer
 plan window-bf16.json bf16.json 1f1b --optimizer adamw-master --host optimizer --window 1
 verify host cuda
+verify host-bf16 cuda:bf16
 verify window-bf16 cuda:bf16,graphs
 
 echo 'by NCCL, a process for each rank:'
