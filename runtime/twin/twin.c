@@ -7,7 +7,6 @@
 #include "device/kernels.h"
 #include "runtime/chain.h"
 #include "runtime/layer_inputs.h"
-#include "runtime/twin/twin_host.h"
 #include "runtime/twin/twin_signs.h"
 #include "runtime/weight_plan.h"
 
@@ -18,7 +17,7 @@ struct twin_layer {
     char *weights;      // version v at v % versions
     float *gradients;   // of the copy at hand
     float *sum;         // of the copies before it, where there are several
-    float *state;       // in the host's memory where the processor makes the updates
+    float *state;
     void *output, *saved;  // of each part of a sequence, one behind the other
     void *held, *output_gradient, *carried, *carried_gradient;
     bool has_gradient;  // of the piece at hand: a layer that reads it has set one
@@ -47,7 +46,6 @@ struct twin {
     size_t share_count;
     float *norms;  // of each layer's gradients; NULL where nothing is clipped, and no loss is scaled
     struct loss_scaling scaling;
-    struct twin_host host;  // no device in it: the twin's own makes the updates
     struct twin_signs *signs;  // by stage, of those whose copies send some; NULL where none ever does
     struct twin_layer own[];
 };
@@ -90,26 +88,6 @@ static void *get(struct twin *twin, uint64_t bytes, bool *good, struct error *er
     if (memory)
         queue_zero(twin->queue, memory, bytes ? round_to_256(bytes) : 256);
     return memory;
-}
-
-// The optimizer's, in the memory of the device that makes the updates.
-static float *get_state(struct twin *twin, uint64_t bytes, bool *good, struct error *error)
-{
-    if (!*good || !twin->host.device)
-        return get(twin, bytes, good, error);
-    float *memory = device_allocate(twin->host.device, round_to_256(bytes) + 256, error);
-    *good = memory != NULL;
-    if (memory)
-        queue_zero(twin->host.queue, memory, round_to_256(bytes) + 256);
-    return memory;
-}
-
-static bool open_host(struct twin *twin, struct error *error)
-{
-    uint64_t most = 0;
-    for (size_t l = 0; l < twin->layer_count; l++)
-        most = number_count(twin, l) > most ? number_count(twin, l) : most;
-    return !twin->settings.optimizer_on_host || twin_host_open(&twin->host, twin->device, most, error);
 }
 
 // What a part has of so many bytes of a whole micro-batch.
@@ -209,7 +187,7 @@ static bool allocate(struct twin *twin, const struct profile *profile, struct er
         if (updates && updates->sums > 1)
             own->sum = get(twin, floats, &good, error);
         own->gradients = get(twin, floats, &good, error);
-        own->state = get_state(twin, holding_state_bytes(&holding, profile, (uint32_t)l), &good, error);
+        own->state = get(twin, holding_state_bytes(&holding, profile, (uint32_t)l), &good, error);
         own->output = get(twin, twin->splits * part_bytes(twin, layer->output_bytes), &good, error);
         own->saved = get(twin, twin->splits * part_bytes(twin, layer->saved_bytes), &good, error);
         if (twin->splits > 1 && layer->carried_bytes > 0) {
@@ -247,17 +225,6 @@ static bool open_updates(struct twin *twin, struct error *error)
         && updates_open(&twin->updates, schedule, twin->settings.shard, error);
 }
 
-static bool begin_state(struct twin *twin, size_t l, struct error *error)
-{
-    const struct optimizer *optimizer = &twin->settings.optimizer;
-    const struct values *weights = weights_of(twin, l, 0);
-    if (twin->host.device)
-        return twin_host_begin(&twin->host, optimizer, twin->queue, weights, twin->own[l].state, number_count(twin, l),
-                               error);
-    optimizer_begin(optimizer, twin->queue, weights, twin->own[l].state, number_count(twin, l));
-    return true;
-}
-
 struct twin *twin_create(const struct weir_layer *layers, size_t layer_count, struct device *device,
                          const struct twin_settings *settings, struct error *error)
 {
@@ -274,14 +241,15 @@ struct twin *twin_create(const struct weir_layer *layers, size_t layer_count, st
     struct profile *profile = chain_profile(layers, layer_count, precision_name(device_precision(device)), error);
     bool good = profile && twin->queue
         && loss_scaling_open(&twin->scaling, &settings->scaling, device_precision(device), error)
-        && open_updates(twin, error) && open_host(twin, error) && allocate(twin, profile, error);
+        && open_updates(twin, error) && allocate(twin, profile, error);
     profile_free(profile);
     for (size_t l = 0; good && l < layer_count; l++) {
         struct weir_error trouble = { 0 };
         if (layers[l].initialize)
             good = told(&layers[l], layers[l].initialize(layers[l].self, twin->queue, twin->own[l].weights, &trouble),
                         &trouble, error);
-        good = good && begin_state(twin, l, error);
+        optimizer_begin(&settings->optimizer, twin->queue, weights_of(twin, l, 0), twin->own[l].state,
+                        number_count(twin, l));
     }
     if (!good || !queue_wait(twin->queue, error)) {
         twin_free(twin);
@@ -297,13 +265,11 @@ void twin_free(struct twin *twin)
     queue_free(twin->queue);  // first: it is done with the memory then
     for (size_t l = 0; l < twin->layer_count; l++) {
         struct twin_layer *own = &twin->own[l];
-        void *all[] = { own->weights, own->gradients, own->sum, own->output, own->saved, own->held,
+        void *all[] = { own->weights, own->gradients, own->sum, own->state, own->output, own->saved, own->held,
                         own->output_gradient, own->carried, own->carried_gradient };
         for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
             device_release(twin->device, all[i]);
-        device_release(twin->host.device ? twin->host.device : twin->device, own->state);
     }
-    twin_host_close(&twin->host);
     for (size_t i = 0; i < twin->share_count; i++) {
         device_release(twin->device, twin->shares[i].gradients);
         device_release(twin->device, twin->shares[i].sum);
@@ -652,7 +618,7 @@ static void forget_gradients(struct twin *twin)
 }
 
 // The next version of a layer's weights, and the gradients to zero.
-static bool optimize(struct twin *twin, size_t l, struct error *error)
+static void optimize(struct twin *twin, size_t l)
 {
     const struct weir_layer *layer = &twin->layers[l];
     struct twin_layer *own = &twin->own[l];
@@ -678,14 +644,9 @@ static bool optimize(struct twin *twin, size_t l, struct error *error)
     };
     own->newest++;
     if (layer->parameter_bytes == 0)
-        return true;
-    const struct optimizer *optimizer = &twin->settings.optimizer;
-    if (!twin->host.device)
-        optimizer_update(optimizer, own->newest, twin->queue, &buffers);
-    else if (!twin_host_update(&twin->host, optimizer, own->newest, twin->queue, &buffers, error))
-        return false;
+        return;
+    optimizer_update(&twin->settings.optimizer, own->newest, twin->queue, &buffers);
     queue_zero(twin->queue, own->gradients, buffers.count * sizeof(float));
-    return true;
 }
 
 // Without a flush an update is the mean of the micro-batches
@@ -718,12 +679,11 @@ static bool gather_update(struct twin *twin, const struct update_step *made, uin
     return true;
 }
 
-static bool make_update(struct twin *twin, const struct update_step *made, struct error *error)
+static void make_update(struct twin *twin, const struct update_step *made)
 {
     for (size_t l = 0; l < twin->layer_count; l++)
-        if (made->stages[twin->own[l].stage] && !optimize(twin, l, error))
-            return false;
-    return true;
+        if (made->stages[twin->own[l].stage])
+            optimize(twin, l);
 }
 
 // Tied layers on different stages, clipping and a loss that is scaled are there under a flush only, where a pass is one
@@ -747,8 +707,7 @@ static bool make_updates_at_once(struct twin *twin, uint64_t step, struct error 
     else if (twin->settings.optimizer.clip > 0)
         clip(twin);
     for (size_t i = 0; makes && i < updates->step_count; i++)
-        if (!make_update(twin, &updates->steps[i], error))
-            return false;
+        make_update(twin, &updates->steps[i]);
     return true;
 }
 
@@ -756,8 +715,9 @@ static bool make_updates(struct twin *twin, uint64_t step, struct error *error)
 {
     const struct updates *updates = &twin->updates;
     for (size_t i = 0; i < updates->step_count; i++) {
-        if (!gather_update(twin, &updates->steps[i], step, error) || !make_update(twin, &updates->steps[i], error))
+        if (!gather_update(twin, &updates->steps[i], step, error))
             return false;
+        make_update(twin, &updates->steps[i]);
     }
     return true;
 }

@@ -28,7 +28,6 @@ struct twin_settings {
     const uint32_t *first_of_stage;   // layer that each stage begins with, and the layer count after the last
     struct optimizer optimizer;
     enum shard shard;                 // what replicas share: it says in which order gradients are added
-    bool optimizer_on_host;           // the processor makes the updates, whatever the device
     const struct split_norms *split;  // where a layer is all its shards, one behind the other (clipping.h). NULL: none is
     struct loss_scaling scaling;      // what is wished for (loss_scaling_open())
 };

@@ -73,8 +73,7 @@ static bool make_pair(struct pair *pair, struct error *error)
     if (plan->order && !pair->ordered)
         return false;
     const struct twin_settings twin = { pair->pipeline->schedule, pair->first_of_stage, what->settings.optimizer,
-                                        plan->holding.shard, plan->holding.optimizer_on_host, what->settings.split,
-                                        what->settings.scaling };
+                                        plan->holding.shard, what->settings.split, what->settings.scaling };
     pair->twin = twin_create(plan->order ? pair->ordered : what->theirs, what->layer_count, what->device, &twin, error);
     return pair->twin != NULL;
 }
