@@ -325,18 +325,19 @@ class Machine:
             return name
         return self.once(('profile', model, device, options), make)
 
-    def plan(self, schedule, device, model, ranks=4, micro_batches=8, profiled=()):
-        """The name of a plan of a model as it was measured on a device, with such options of weir profile."""
+    def plan(self, schedule, device, model, ranks=4, micro_batches=8, profiled=(), planned=()):
+        """The name of a plan of a model as it was measured on a device, with such options of weir profile and
+        weir partition."""
         def make():
             name = self.numbered('plan.json')
-            cluster = f'{ranks} devices, {DEVICE_GIB // ranks}GiB, 200GB/s 5us'
+            cluster = f'{ranks} devices, {DEVICE_GIB // ranks}GiB, 200GB/s 5us, host 64GiB 25GB/s'
             optimizer = 'adamw-master' if 'bf16' in device or 'fp16' in device else 'adamw'
             apart = ('--tied', 'apart') if ',tied' in model and ranks > 1 else ()
             self.run('weir', 'partition', self.profile(model, device, *profiled), '--cluster', cluster,
                      '--schedule', schedule, '--micro-batches', str(micro_batches), '--optimizer', optimizer, *apart,
-                     '-o', name)
+                     *planned, '-o', name)
             return name
-        return self.once(('plan', schedule, device, model, ranks, micro_batches, profiled), make)
+        return self.once(('plan', schedule, device, model, ranks, micro_batches, profiled, planned), make)
 
     def train(self, plan, device, model, steps=8, wrap=(), **environment):
         return self.run('weir', 'train', model, '--plan', plan, '--device', device, '--data', self.data(model),

@@ -126,10 +126,10 @@ def models(kind):
     return check
 
 
-def verify(schedule, words=''):
+def verify(schedule, words='', planned=()):
     def check(machine):
         device = machine.device(words)
-        plan = machine.plan(schedule, device, machine.small)
+        plan = machine.plan(schedule, device, machine.small, planned=planned)
         return 'passed', last_line(machine.run('weir', 'verify', plan, '--device', device))
     return check
 
@@ -459,6 +459,7 @@ GROUPS = [
      for what in ('kernels', 'layers') for kind in KINDS],
     [*((f'verify-{schedule}', 40, verify(schedule)) for schedule in ('1f1b', 'gpipe', 'pipedream', 'interleaved')),
      ('verify-bf16', 40, verify('1f1b', 'bf16')), ('verify-fp16', 40, verify('1f1b', 'fp16')),
+     ('verify-host', 40, verify('1f1b', planned=('--host', 'optimizer'))),
      ('same-bits', 40, check_same_bits)],
     [(f'models-{KINDS[kind]}', 60, models(kind)) for kind in KINDS],
     [('speed', 60, check_speed)],
