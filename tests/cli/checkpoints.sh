@@ -99,4 +99,6 @@ echo "# asked twice within a pass that would last"
 weir partition profile.json --cluster '2 devices, 1GiB, 10GB/s 1us' --schedule pipedream --micro-batches 64 \
     -o long.json >/dev/null
 weir train "$model" --data /usr/share/common-licenses --plan long.json --steps 1000000 --flush-every 10000 >/dev/null 2>&1 &
-sleep 1; kill -TERM $!; sleep 1.2; kill -TERM $!; wait $! 2>/dev/null; echo "exit $?"
+caught() { sed -n 's/^SigCgt:\t*//p' /proc/$1/status; }
+until (((0x$(caught $!) >> 14) & 1)); do sleep 0.05; done  # TERM: before, it would end by itself
+kill -TERM $!; sleep 1.2; kill -TERM $!; wait $! 2>/dev/null; echo "exit $?"

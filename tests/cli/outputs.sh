@@ -52,7 +52,7 @@ for signal in INT TERM; do
     for trial in {1..8}; do
         printf 'of before\n' > file
         env --default-signal=INT weir simulate ../plan.json --format html -o file & child=$!
-        sleep 0.0$((RANDOM % 4))$((RANDOM % 10))
+        sleep 0.$(printf %03d $((trial * 5)))
         kill -$signal $child 2> /dev/null
         wait $child 2> /dev/null
         [ "$(ls -A)" = file ] || ls -A

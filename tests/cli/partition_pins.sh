@@ -25,7 +25,7 @@ plan --schedule 1f1b --pin node3 2>&1 | head -1
 echo "# interrupted"
 chain 400 > long.txt
 weir import pipedream long.txt -o long.json > /dev/null
-timeout --foreground --preserve-status -s INT 2 weir partition long.json --cluster '8 devices, 4GiB, 1GB/s 10us' --schedule pipedream --micro-batches 9 --optimizer sgd --budget 1000000000000 -o stopped.json > table.txt
+"$ROOT/tests/cli/signalled.py" INT 2000 weir partition long.json --cluster '8 devices, 4GiB, 1GB/s 10us' --schedule pipedream --micro-batches 9 --optimizer sgd --budget 1000000000000 -o stopped.json > table.txt
 echo "exit $?"
 grep -o '"stopped": "interrupted"' stopped.json
 weir check stopped.json --profile long.json | tail -1
