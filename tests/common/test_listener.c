@@ -1,19 +1,32 @@
 // What comes by a connection ends a pause, and what does not is looked for as common/pause.h says. Nothing here depends
-// on how long a pause lasts on a busy machine: pauses are counted, and how they end is seen.
+// on how long a pause lasts on a busy machine: how long it was to last, and how it ends, is seen.
 #include "common/listener.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/pause.h"
 #include "tests/test.h"
 
-enum { SOON_MS = 20, ENOUGH = 16, TRIES = 200 };
+enum { SOON_MS = 20, ENOUGH = 16 };
+
+// How long the last wait of the listener's thread was to last. It stands in place of the C library's.
+static _Thread_local uint64_t asked_ns;
+int ppoll(struct pollfd *files, nfds_t count, const struct timespec *limit, const sigset_t *mask)
+{
+    struct timespec left = limit ? *limit : (struct timespec){ 0 };  // which the kernel counts down
+    asked_ns = limit ? (uint64_t)limit->tv_sec * 1000000000 + (uint64_t)limit->tv_nsec : UINT64_MAX;
+    return (int)syscall(SYS_ppoll, files, count, limit ? &left : NULL, mask, sizeof(uint64_t));
+}
 
 struct pair {
     int here, there;
@@ -125,18 +138,13 @@ static void a_byte_ends_a_pause_where_all_was_announced(void **state)
     disconnect(pair);
 }
 
-// Pauses within so many milliseconds; the most of many trials, since a busy machine makes them longer.
-static uint64_t most_pauses(struct listener *listener, bool moves)
+// How long a pause is to last at most, after a look that saw something move; and another, behind it, that did not.
+static void ask_pauses(struct listener *listener, bool moved, uint64_t *first_ns, uint64_t *second_ns)
 {
-    uint64_t most = 0;
-    for (int i = 0; i < TRIES && most < 12; i++) {
-        const uint64_t from_ns = clock_now_ns();
-        uint64_t pauses = 0;
-        for (bool moved = moves; clock_now_ns() - from_ns < 8000000; pauses++, moved = false)
-            assert_int_equal(listener_pause(listener, moved), WOKEN_BY_TIME);
-        most = pauses > most ? pauses : most;
-    }
-    return most;
+    assert_int_equal(listener_pause(listener, moved), WOKEN_BY_TIME);
+    *first_ns = asked_ns;
+    assert_int_equal(listener_pause(listener, false), WOKEN_BY_TIME);
+    *second_ns = asked_ns;
 }
 
 static void what_comes_unannounced_is_looked_for_often(void **state)
@@ -144,10 +152,16 @@ static void what_comes_unannounced_is_looked_for_often(void **state)
     (void)state;
     const struct pair pair = connect_pair();
     struct listener *listener = create();
-    assert_true(most_pauses(listener, true) >= 12);  // nothing was announced yet
+    uint64_t first_ns, second_ns;
+    ask_pauses(listener, true, &first_ns, &second_ns);  // nothing was announced yet
+    assert_int_equal(first_ns, SHORTEST_PAUSE_NS);
+    assert_in_range(second_ns, SHORTEST_PAUSE_NS, LONGEST_PAUSE_NS);  // a part of what the first has lasted
     announce_enough(listener, pair);
-    assert_true(most_pauses(listener, false) <= 3);
-    assert_true(most_pauses(listener, true) >= 12);  // something came without a byte
+    ask_pauses(listener, false, &first_ns, &second_ns);
+    assert_true(first_ns > LONGEST_PAUSE_NS && second_ns == first_ns);
+    ask_pauses(listener, true, &first_ns, &second_ns);  // something came without a byte
+    assert_int_equal(first_ns, SHORTEST_PAUSE_NS);
+    assert_in_range(second_ns, SHORTEST_PAUSE_NS, LONGEST_PAUSE_NS);
     listener_free(listener);
     disconnect(pair);
 }
