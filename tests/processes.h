@@ -110,15 +110,17 @@ static inline int exchanges(struct control *control, uint32_t rank, const struct
     return 0;
 }
 
-// A port that is free now.
-static inline uint16_t free_port(void)
+// A port that nobody has, and that nobody gets who asks for any: it stays bound while this process lasts. Who asks for it
+// by its number can listen there, as SO_REUSEADDR allows where nobody listens.
+static inline uint16_t own_port(void)
 {
+    const int on = 1;
     struct sockaddr_in place = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     socklen_t size = sizeof place;
     const int asking = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(setsockopt(asking, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on), 0);
     assert_int_equal(bind(asking, (struct sockaddr *)&place, size), 0);
     assert_int_equal(getsockname(asking, (struct sockaddr *)&place, &size), 0);
-    close(asking);
     return ntohs(place.sin_port);
 }
 
@@ -128,7 +130,7 @@ static inline void meet_at_port(struct world *world, const char *secret)
     world->launch.file[0] = '\0';
     strcpy(world->launch.address, "127.0.0.1");
     snprintf(world->launch.secret, sizeof world->launch.secret, "%s", secret);
-    world->launch.port = free_port();
+    world->launch.port = own_port();
 }
 
 // A connection to a machine's port, as soon as somebody listens there.

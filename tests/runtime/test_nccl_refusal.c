@@ -1,7 +1,6 @@
 // NCCL itself, as far as it goes without a GPU: processes meet by each way there is to say
 // where, rank 0 has NCCL make a name (which listens from then on), all get it, and the
 // communicator is refused with a sentence that says what is missing.
-#include <arpa/inet.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,8 +10,7 @@
 #include "common/clock.h"
 #include "device/maker.h"
 #include "device/plugin.h"
-#include "runtime/processes/control.h"
-#include "tests/test.h"
+#include "tests/processes.h"
 
 enum { RANKS = 2, MOST_VARIABLES = 6 };
 static const uint64_t minute_ns = 60 * (uint64_t)1000000000;
@@ -50,17 +48,6 @@ static const struct plugin *find_plugin(struct error *error)
     const struct plugin *plugin = plugin_open("cuda", error);
     unsetenv("WEIR_PLUGINS");
     return plugin;
-}
-
-static unsigned free_port(void)
-{
-    struct sockaddr_in place = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-    socklen_t size = sizeof place;
-    const int listener = socket(AF_INET, SOCK_STREAM, 0);
-    assert_true(listener >= 0 && bind(listener, (struct sockaddr *)&place, sizeof place) == 0
-                && getsockname(listener, (struct sockaddr *)&place, &size) == 0);
-    close(listener);
-    return ntohs(place.sin_port);
 }
 
 static void set_variables(const struct way *way, unsigned rank, unsigned port, const char *file)
@@ -103,7 +90,7 @@ static bool join(const struct plugin *plugin, struct control *control, const str
 }
 
 // A rank; it exits with 0 if all went as it should.
-static int be_rank(const struct plugin *plugin)
+static int be_refused(const struct plugin *plugin)
 {
     static const char expected[] = "NCCL needs a GPU, and NVIDIA's driver is not installed here (ncclCommInitRankConfig():"
                                    " unhandled cuda error (run with NCCL_DEBUG=INFO for details))";
@@ -131,13 +118,13 @@ static void ranks_are_refused(void **state)
         TEST_SKIP("there is a driver here");
     char file[100];
     pid_t ranks[RANKS];
-    const unsigned port = free_port();
+    const unsigned port = own_port();
     snprintf(file, sizeof file, "%s/weir-refusal-%d", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp", (int)getpid());
     fflush(NULL);
     for (unsigned rank = 0; rank < RANKS; rank++)
         if ((ranks[rank] = fork()) == 0) {
             set_variables(way, rank, port, file);
-            _exit(be_rank(plugin));
+            _exit(be_refused(plugin));
         }
     for (unsigned rank = 0; rank < RANKS; rank++) {
         int status;
