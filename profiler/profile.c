@@ -30,6 +30,7 @@ void profile_free(struct profile *profile)
     free(profile->tied);
     free(profile->lent);
     free(profile->no_cut_after);
+    free(profile->estimated);
     free(profile->source.device);
     free(profile->source.clock);
     free(profile->notes);

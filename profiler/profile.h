@@ -83,6 +83,8 @@ struct edge {
     uint32_t from, to;
 };
 
+struct estimated;
+
 // For qsort(): by (from, to).
 int edges_compare(const void *a, const void *b);
 
@@ -122,6 +124,7 @@ struct profile {
     size_t lent_count;
     uint32_t *no_cut_after;  // sorted layer numbers
     size_t no_cut_count;
+    struct estimated *estimated;  // what it was estimated for (estimate/estimated.h), or NULL
     char hash[HASH_SIZE];    // of the canonical rewrite; set by load and profile_rehash()
 };
 

@@ -5,6 +5,7 @@
 
 #include "common/json.h"
 #include "common/text.h"
+#include "profiler/estimate/estimated.h"
 #include "profiler/import.h"
 #include "profiler/profile.h"
 #include "profiler/profile_transfers.h"
@@ -332,6 +333,10 @@ static void read_root(struct reader *reader, struct json *root)
     if (reader->version >= 8 && json_has(root, "sequences"))
         profile->sequences = json_bool(root, "sequences") ? SEQUENCES_SOME : SEQUENCES_NONE;
     read_source(reader, root);
+    if (reader->version >= 9 && json_has(root, "estimate")) {
+        profile->estimated = estimated_read(root, "estimate");
+        reader->no_memory |= !profile->estimated;
+    }
     read_layers(reader, root);
     read_links(reader, root);
     if (json_has(root, "notes"))

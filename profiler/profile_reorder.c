@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "profiler/estimate/estimated.h"
 #include "profiler/profile_transfers.h"
 
 // The place of each layer, or NULL without memory.
@@ -165,6 +166,12 @@ static bool move_edges(struct profile *to, const struct profile *from, const uin
 }
 
 // A pair that may not be parted forbids every cut between its two places.
+static bool copy_estimated(struct profile *to, const struct profile *from)
+{
+    to->estimated = from->estimated ? estimated_copy(from->estimated) : NULL;
+    return to->estimated || !from->estimated;
+}
+
 static bool move_no_cuts(struct profile *to, const struct profile *from, const uint32_t *place)
 {
     const uint32_t layers = (uint32_t)from->layer_count;
@@ -197,7 +204,7 @@ struct profile *profile_reorder(const struct profile *profile, const uint32_t *o
     made->sequences = profile->sequences;
     uint32_t *place = invert(order, profile->layer_count);
     bool good = place && copy_head(made, profile) && move_edges(made, profile, place)
-             && move_no_cuts(made, profile, place);
+             && move_no_cuts(made, profile, place) && copy_estimated(made, profile);
     for (size_t i = 0; good && i < profile->layer_count; i++)
         good = copy_layer(&made->layers[i], &profile->layers[order[i]], place);
     free(place);

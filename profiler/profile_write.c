@@ -1,4 +1,5 @@
 #include "common/json.h"
+#include "profiler/estimate/estimated.h"
 #include "profiler/profile.h"
 #include "profiler/profile_transfers.h"
 #include "profiler/profile_words.h"
@@ -157,6 +158,8 @@ static bool has_shared_output(const struct profile_layer *layer)
 // The lowest version that can hold it.
 static uint64_t profile_version(const struct profile *profile)
 {
+    if (profile->estimated)
+        return 9;
     if (profile->sequences != SEQUENCES_UNSAID)
         return 8;
     for (size_t i = 0; i < profile->layer_count; i++)
@@ -197,6 +200,8 @@ void profile_write(const struct profile *profile, struct text *text)
     if (profile->sequences != SEQUENCES_UNSAID)
         json_put_bool(&writer, "sequences", profile->sequences == SEQUENCES_SOME);
     write_source(&profile->source, &writer);
+    if (profile->estimated)
+        estimated_write(profile->estimated, &writer, "estimate");
 
     json_begin_array(&writer, "layers", JSON_LINES);
     for (size_t i = 0; i < profile->layer_count; i++)

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "common/json.h"
-#include "profiler/estimate/estimate.h"
+#include "profiler/estimate/estimated.h"
 
 static uint64_t whole_ns(const struct phase_estimate *phase)
 {
@@ -124,6 +124,9 @@ static bool set_source(const struct estimate *estimate, struct profile *profile)
     for (size_t i = 0; i < profile->layer_count; i++)
         source->sum_ns += profile->layers[i].forward_ns + profile->layers[i].backward_ns;
     source->how = PROFILE_ESTIMATED;
+    profile->estimated = estimated_of(estimate);
+    if (!profile->estimated)
+        return false;
     profile->sequences = SEQUENCES_SOME;  // each word attends to those before it
     source->backward_split_measured = false;
     free(source->device);

@@ -30,6 +30,8 @@ struct transformer {
     bool drops;           // what it adds to the residual passes a dropout
     bool drops_scores;    // and what softmax gives in attention
     bool is_rotary;
+    uint64_t rotary_base;  // 0: the file does not say it
+    char activation[24];   // as the file says: "silu"; or empty
     bool attention_biases, output_bias, mlp_biases;
     bool normed_heads;    // queries and keys have norms
     bool norms_across;    // of all heads together; else each of a head's size

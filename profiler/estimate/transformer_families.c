@@ -38,6 +38,29 @@ static bool is_dropped(struct json *root, const char *key, bool other)
     return has(root, key) ? json_fraction(root, key) > 0 : other;
 }
 
+// What the rotation of queries and keys is based on, a whole number in all known files; newer ones have it one deeper.
+static void read_rotary_base(struct json *root, struct transformer *model)
+{
+    struct json within = *root, value;
+    if (!has(root, "rope_theta") && json_find(root, "rope_parameters", &value) && json_kind(&value) == JSON_OBJECT)
+        within = json_object(root, "rope_parameters");
+    const char *key = has(&within, "rotary_emb_base") ? "rotary_emb_base" : "rope_theta";
+    if (has(&within, key) && json_find(&within, key, &value) && json_kind(&value) == JSON_NUMBER) {
+        const double base = json_fraction(&within, key);
+        model->rotary_base = base >= 1 && base <= (double)JSON_MAX ? (uint64_t)(base + 0.5) : 0;
+    }
+}
+
+// Of whatever name; what has none that is known computes as fast.
+static void read_activation(struct json *root, struct transformer *model)
+{
+    static const char *const keys[] = { "hidden_act", "hidden_activation", "activation_function" };
+    struct json value;
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
+        if (json_find(root, keys[i], &value) && json_kind(&value) == JSON_STRING)
+            snprintf(model->activation, sizeof model->activation, "%s", json_string(root, keys[i]));
+}
+
 static bool flag_or(struct json *root, const char *key, bool other)
 {
     return has(root, key) ? json_bool(root, key) : other;
@@ -396,4 +419,7 @@ void transformer_read_family(struct json *root, struct transformer *model)
         return;
     model->vocabulary = json_u64(root, "vocab_size", 1, MOST_WORDS);
     family->read(root, model);
+    if (model->is_rotary)
+        read_rotary_base(root, model);
+    read_activation(root, model);
 }

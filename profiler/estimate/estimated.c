@@ -1,0 +1,250 @@
+#include "profiler/estimate/estimated.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/json.h"
+
+struct estimated *estimated_of(const struct estimate *estimate)
+{
+    struct estimated *made = calloc(1, sizeof *made);
+    if (!made)
+        return NULL;
+    made->model = estimate->model;
+    made->request = estimate->request;
+    const char *products = estimate->request.products;
+    if (products && strcmp(products, estimate->request.dtype) != 0)
+        snprintf(made->products, sizeof made->products, "%s", products);
+    made->request.dtype = made->request.products = NULL;
+    return made;
+}
+
+struct estimated *estimated_copy(const struct estimated *estimated)
+{
+    struct estimated *made = malloc(sizeof *made);
+    if (made)
+        *made = *estimated;
+    return made;
+}
+
+// --- members of both objects ----------------------------------------------------------
+
+// A number, a flag, or one of `words`, an enum, which is always there. Else what is `usual` (of flags: false) is not
+// written, unless it is too little.
+struct member {
+    const char *key;
+    size_t at;
+    enum { NUMBER, FLAG, WORD } kind;
+    uint64_t usual, least, most;
+    const char *const *words;
+};
+
+#define REQUEST(member) offsetof(struct estimated, request.member)
+#define MODEL(member) offsetof(struct estimated, model.member)
+#define DEGREE(key) { #key, REQUEST(key), NUMBER, 1, 1, 1 << 16, NULL }
+#define NUMBER_OF_MODEL(key, least) { #key, MODEL(key), NUMBER, 0, least, JSON_MAX, NULL }
+#define FLAG_OF_MODEL(key, member) { key, MODEL(member), FLAG, 0, 0, 1, NULL }
+#define WORD_OF(key, words) { #key, REQUEST(key), WORD, 0, 0, 0, words }
+
+static const struct member how_members[] = {
+    DEGREE(tensor), DEGREE(context), DEGREE(expert), DEGREE(data), DEGREE(apart),
+    { "sequence", REQUEST(sequence), NUMBER, 0, 1, JSON_MAX, NULL },
+    { "sequence_parallel", REQUEST(sequence_parallel), FLAG, 0, 0, 1, NULL },
+    WORD_OF(shard, estimate_shard_words), WORD_OF(attention, estimate_attention_words),
+    WORD_OF(overlap, estimate_overlap_words), WORD_OF(dispatch, estimate_dispatch_words),
+    WORD_OF(loss, estimate_loss_words),
+    { "graphs", REQUEST(graphs), FLAG, 0, 0, 1, NULL },
+    { "blocking", REQUEST(blocking), FLAG, 0, 0, 1, NULL },
+    { "hidden_experts", REQUEST(hidden_experts), FLAG, 0, 0, 1, NULL },
+    { "compiled", REQUEST(fused_passes), FLAG, 0, 0, 1, NULL },
+    { 0 },
+};
+
+static const struct member model_members[] = {
+    { "layers", MODEL(layers), NUMBER, 0, 1, TRANSFORMER_MOST_LAYERS, NULL },
+    NUMBER_OF_MODEL(hidden, 1), NUMBER_OF_MODEL(heads, 1), NUMBER_OF_MODEL(kv_heads, 1), NUMBER_OF_MODEL(head_size, 1),
+    NUMBER_OF_MODEL(ffn, 1), NUMBER_OF_MODEL(vocabulary, 1), NUMBER_OF_MODEL(positions, 0), NUMBER_OF_MODEL(longest, 0),
+    NUMBER_OF_MODEL(window, 0), NUMBER_OF_MODEL(local_window, 0), FLAG_OF_MODEL("chunks", has_chunks),
+    FLAG_OF_MODEL("gated", is_gated), FLAG_OF_MODEL("tied", is_tied), FLAG_OF_MODEL("layer_norm", has_layer_norm),
+    FLAG_OF_MODEL("norms_twice", norms_twice), FLAG_OF_MODEL("caps_logits", caps_logits), FLAG_OF_MODEL("drops", drops),
+    FLAG_OF_MODEL("drops_scores", drops_scores), FLAG_OF_MODEL("rotary", is_rotary), NUMBER_OF_MODEL(rotary_base, 0),
+    FLAG_OF_MODEL("attention_biases", attention_biases), FLAG_OF_MODEL("output_bias", output_bias),
+    FLAG_OF_MODEL("mlp_biases", mlp_biases), FLAG_OF_MODEL("normed_heads", normed_heads),
+    FLAG_OF_MODEL("norms_across", norms_across), FLAG_OF_MODEL("sinks", has_sinks), NUMBER_OF_MODEL(experts, 0),
+    NUMBER_OF_MODEL(chosen, 0), NUMBER_OF_MODEL(expert_ffn, 0), NUMBER_OF_MODEL(shared_ffn, 0),
+    NUMBER_OF_MODEL(dense_layers, 0), NUMBER_OF_MODEL(expert_every, 0), FLAG_OF_MODEL("gated_shared", gated_shared),
+    FLAG_OF_MODEL("corrected_router", corrected_router), FLAG_OF_MODEL("biased_experts", biased_experts),
+    FLAG_OF_MODEL("latent", is_latent), NUMBER_OF_MODEL(query_rank, 0), NUMBER_OF_MODEL(value_rank, 0),
+    NUMBER_OF_MODEL(nope_size, 0), NUMBER_OF_MODEL(rope_size, 0), NUMBER_OF_MODEL(value_size, 0),
+    { 0 },
+};
+
+// Enums are of the size of an unsigned.
+static uint64_t number_at(const struct estimated *estimated, const struct member *member)
+{
+    const char *at = (const char *)estimated + member->at;
+    uint64_t number;
+    unsigned word;
+    bool flag;
+    switch (member->kind) {
+    case NUMBER:
+        return memcpy(&number, at, sizeof number), number;
+    case WORD:
+        return memcpy(&word, at, sizeof word), word;
+    default:
+        return memcpy(&flag, at, sizeof flag), flag;
+    }
+}
+
+static void set_number(struct estimated *estimated, const struct member *member, uint64_t number)
+{
+    char *at = (char *)estimated + member->at;
+    const unsigned word = (unsigned)number;
+    const bool flag = number != 0;
+    if (member->kind == NUMBER)
+        memcpy(at, &number, sizeof number);
+    else if (member->kind == WORD)
+        memcpy(at, &word, sizeof word);
+    else
+        memcpy(at, &flag, sizeof flag);
+}
+
+// --- the document -----------------------------------------------------------------------
+
+static bool may_be_absent(const struct member *member)
+{
+    return member->kind == FLAG || (member->kind == NUMBER && member->usual >= member->least);
+}
+
+static void read_members(struct json *object, const struct member *members, struct estimated *made)
+{
+    for (const struct member *member = members; member->key; member++) {
+        if (!json_has(object, member->key) && may_be_absent(member))
+            set_number(made, member, member->usual);
+        else if (member->kind == NUMBER)
+            set_number(made, member, json_u64(object, member->key, member->least, member->most));
+        else if (member->kind == WORD)
+            set_number(made, member, json_choice(object, member->key, member->words));
+        else
+            set_number(made, member, json_bool(object, member->key));
+    }
+}
+
+static void write_members(const struct estimated *estimated, const struct member *members, struct json_writer *writer)
+{
+    for (const struct member *member = members; member->key; member++) {
+        const uint64_t number = number_at(estimated, member);
+        if (number == member->usual && may_be_absent(member))
+            continue;
+        if (member->kind == NUMBER)
+            json_put_u64(writer, member->key, number);
+        else if (member->kind == WORD)
+            json_put_string(writer, member->key, member->words[number]);
+        else
+            json_put_bool(writer, member->key, number);
+    }
+}
+
+static void read_again(struct json *object, unsigned *again)
+{
+    struct json list, item;
+    if (!json_has(object, "again"))
+        return;
+    list = json_array(object, "again");
+    while (json_next(&list, &item)) {
+        const char *word = json_item_string(&item);
+        size_t i = 0;
+        while (estimate_again_words[i] && strcmp(estimate_again_words[i], word) != 0)
+            i++;
+        if (!estimate_again_words[i] || *again & 1u << i)
+            json_refuse(&item, "\"%.40s\" is none of norms, activations, latent, each once", word);
+        else
+            *again |= 1u << i;
+    }
+}
+
+static void write_again(unsigned again, struct json_writer *writer)
+{
+    if (!again)
+        return;
+    json_begin_array(writer, "again", JSON_INLINE);
+    for (size_t i = 0; estimate_again_words[i]; i++)
+        if (again & 1u << i)
+            json_put_string(writer, NULL, estimate_again_words[i]);
+    json_close(writer);
+}
+
+static void read_local(struct json *object, struct transformer *model)
+{
+    struct json list, item;
+    if (!json_has(object, "local"))
+        return;
+    list = json_array(object, "local");
+    while (json_next(&list, &item))
+        model->is_local[json_item_u64(&item, 0, TRANSFORMER_MOST_LAYERS - 1)] = true;
+}
+
+static void write_local(const struct transformer *model, struct json_writer *writer)
+{
+    if (model->local_window == 0)
+        return;
+    json_begin_array(writer, "local", JSON_INLINE);
+    for (uint64_t i = 0; i < model->layers; i++)
+        if (model->is_local[i])
+            json_put_u64(writer, NULL, i);
+    json_close(writer);
+}
+
+static void read_model(struct json *root, struct estimated *made)
+{
+    struct json object = json_object(root, "model");
+    struct transformer *model = &made->model;
+    json_string_into(&object, "family", model->name, sizeof model->name);
+    read_members(&object, model_members, made);
+    if (json_has(&object, "activation"))
+        json_string_into(&object, "activation", model->activation, sizeof model->activation);
+    read_local(&object, model);
+    if (model->experts > 0 && (model->chosen == 0 || model->chosen > model->experts || model->expert_ffn == 0
+                               || model->expert_every == 0))
+        json_refuse_key(&object, "experts", "are %llu, and of these chosen, expert_ffn or expert_every is missing or too"
+                        " large", (unsigned long long)model->experts);
+    json_end(&object);
+}
+
+static void write_model(const struct estimated *estimated, struct json_writer *writer)
+{
+    json_begin_object(writer, "model", JSON_LINES);
+    json_put_string(writer, "family", estimated->model.name);
+    write_members(estimated, model_members, writer);
+    if (estimated->model.activation[0])
+        json_put_string(writer, "activation", estimated->model.activation);
+    write_local(&estimated->model, writer);
+    json_close(writer);
+}
+
+struct estimated *estimated_read(struct json *root, const char *key)
+{
+    struct estimated *made = calloc(1, sizeof *made);
+    if (!made)
+        return NULL;
+    struct json object = json_object(root, key);
+    read_members(&object, how_members, made);
+    if (json_has(&object, "products"))
+        json_string_into(&object, "products", made->products, sizeof made->products);
+    read_again(&object, &made->request.again);
+    read_model(&object, made);
+    json_end(&object);
+    return made;
+}
+
+void estimated_write(const struct estimated *estimated, struct json_writer *writer, const char *key)
+{
+    json_begin_object(writer, key, JSON_LINES);
+    write_members(estimated, how_members, writer);
+    if (estimated->products[0])
+        json_put_string(writer, "products", estimated->products);
+    write_again(estimated->request.again, writer);
+    write_model(estimated, writer);
+    json_close(writer);
+}
