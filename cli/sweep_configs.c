@@ -232,15 +232,7 @@ static const struct argp argp = {
 static int export_best(const struct config_sweep *sweep, const struct profile *profile, const char *format,
                        const char *path)
 {
-    const struct config_row *best = sweep->best;
-    const bool has_order = best->ranks > 1 && best->data > 1, has_experts = sweep->request.model->experts > 0;
-    const struct export_degrees degrees = {
-        .pipeline_inside = has_order && best->placement == PLACEMENT_PIPELINE_INSIDE, .has_experts = has_experts,
-        .tensor = best->tensor, .context = best->context, .expert = best->expert, .data = best->data,
-        .shares_optimizer = best->shard == ESTIMATE_SHARD_OPTIMIZER || best->shard == ESTIMATE_SHARD_GRADIENTS,
-        .shares_weights = best->shard == ESTIMATE_SHARD_WEIGHTS, .sequence = sweep->request.how.sequence,
-    };
-    const struct export_request request = { .plan = best->plan, .profile = profile, .degrees = &degrees };
+    const struct export_request request = { .plan = sweep->best->plan, .profile = profile };
     struct error error = { 0 };
     struct text text = { 0 }, said = { 0 };
     const bool good = plan_export(export_find(format, &error), &request, &text, &said, &error);

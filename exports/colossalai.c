@@ -134,4 +134,4 @@ static const struct schedule_word schedules[] = {
     { "1f1b", "1f1b" }, { "interleaved", "interleaved" }, { "zb-v", "zbv" }, { 0 },
 };
 
-const struct export_words colossalai_words = { GRAIN_BLOCKS, schedules, false, fit, write };
+const struct export_words colossalai_words = { GRAIN_BLOCKS, schedules, false, fit, NULL, write };

@@ -4,6 +4,8 @@
 // end. What runs again is groups of so many layers from a stage's first on, all of them or some: an interval, and a
 // flag for each group. Both are for all stages alike in DeepSpeed's own arguments, and a stage's own here.
 
+#include <string.h>
+
 #include "exports/words.h"
 
 // The length of the plan's first segment on a stage, in units: all of the stage may be in groups of it.
@@ -92,6 +94,40 @@ static void write_class(struct export *export)
                  "        self.is_checkpointable_results = [at in again for at in range(len(self.forward_funcs))]\n");
 }
 
+static bool is_dtype(const struct export *export, const char *name, const char *other)
+{
+    return strcmp(export->profile->dtype, name) == 0 || strcmp(export->profile->dtype, other) == 0;
+}
+
+static bool is_16_bits(const struct export *export)
+{
+    return is_dtype(export, "bf16", "bfloat16") || is_dtype(export, "fp16", "half");
+}
+
+// Of a pipeline DeepSpeed shares the optimizer's states at most.
+static bool tells_shard(const struct export *export)
+{
+    return export->estimated->request.shard <= ESTIMATE_SHARD_OPTIMIZER || export->ranks == 1;
+}
+
+static void tells(struct export *export)
+{
+    export_tells(export, CHOICE_DATA);
+    export_tells(export, CHOICE_MICRO_BATCH);
+    export_tells_if(export, is_16_bits(export) || is_dtype(export, "fp32", "float32"), CHOICE_DTYPE);
+    export_tells_if(export, tells_shard(export), CHOICE_SHARD);
+}
+
+static void write_how(struct export *export, uint64_t samples)
+{
+    if (samples > 0)
+        text_add(export->text, "    \"train_batch_size\": %llu,\n", (unsigned long long)export_batch(export));
+    if (is_16_bits(export))
+        text_add(export->text, "    \"%s\": {\"enabled\": True},\n", export->profile->dtype[0] == 'b' ? "bf16" : "fp16");
+    text_add(export->text, "    \"zero_optimization\": {\"stage\": %d},\n",
+             tells_shard(export) ? (int)export->estimated->request.shard : 1);
+}
+
 static bool write(struct export *export, struct error *error)
 {
     (void)error;
@@ -106,10 +142,12 @@ static bool write(struct export *export, struct error *error)
     text_add(export->text, "\n\nDEEPSPEED_CONFIG = {\n");
     if (samples > 0)
         text_add(export->text, "    \"train_micro_batch_size_per_gpu\": %llu,\n", (unsigned long long)samples);
+    if (export->estimated)
+        write_how(export, samples);
     text_add(export->text, "    \"gradient_accumulation_steps\": %u,  # micro-batches\n}\n", export->micro_batches);
     return true;
 }
 
 static const struct schedule_word schedules[] = { { "1f1b", "1F1B" }, { 0 } };
 
-const struct export_words deepspeed_words = { GRAIN_LAYERS, schedules, false, fit, write };
+const struct export_words deepspeed_words = { GRAIN_LAYERS, schedules, false, fit, tells, write };

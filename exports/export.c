@@ -233,7 +233,8 @@ static bool say_states(struct export *export, struct error *error)
         export_say(export, "The plan counts on its states being held so: %s. Nothing here tells %s.", held.data,
                    export->format->title);
     else if (good)
-        export_say(export, "Memory is planned for %s; the optimizer is not set here.", held.data);
+        export_say(export, "Memory is planned for %s%s.", held.data,
+                   export->told & 1u << CHOICE_OPTIMIZER ? "" : "; the optimizer is not set here");
     text_clear(&held);
     for (uint32_t s = 0; good && s < export->stages; s++)
         if (plan->stages[s].variant)
@@ -327,18 +328,40 @@ static bool check_base(const struct export *export, struct error *error)
                      " torchtitan.models.llama3.config_registry.llama3_8b", export->base);
 }
 
+// A profile whose layers somebody has taken out or put together is none of the model that it was estimated of.
+static bool check_blocks(const struct export *export, struct error *error)
+{
+    const bool counts = export->estimated && export->format->words->grain >= GRAIN_BLOCKS;
+    return !counts || export->outline.blocks == export->estimated->model.layers
+        || error_set(error, "the profile was estimated of %llu blocks, and the plan has %u",
+                     (unsigned long long)export->estimated->model.layers, export->outline.blocks);
+}
+
+static bool mark_told(struct export *export)
+{
+    if (export->format->words->tells && export->estimated)
+        export->format->words->tells(export);
+    return true;
+}
+
+static bool say_untold(struct export *export)
+{
+    export_say_untold(export);
+    return true;
+}
+
 static bool fill(struct export *export, const struct export_request *request, struct error *error)
 {
     return check_base(export, error) && check_plan(export, error) && find_schedule(export, error) && find_pipelines(export, error)
         && outline_fill(export, request, error) && (export->format->words->grain == GRAIN_NONE || fit(export, error))
-        && say_common(export, error);
+        && check_blocks(export, error) && mark_told(export) && say_common(export, error) && say_untold(export);
 }
 
 bool plan_export(const struct export_format *format, const struct export_request *request, struct text *text,
                  struct text *said, struct error *error)
 {
     struct export export = { .format = format, .plan = request->plan, .profile = request->profile,
-                             .degrees = request->degrees, .base = request->base, .text = text, .said = said,
+                             .estimated = request->profile ? request->profile->estimated : NULL, .base = request->base, .text = text, .said = said,
                              .stages = (uint32_t)request->plan->stage_count };
     const bool good = fill(&export, request, error) && format->words->write(&export, error)
                    && text_ok(said, "what is said of a plan", error) && text_ok(text, "a plan in other words", error);

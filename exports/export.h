@@ -23,22 +23,11 @@
 
 #include "partitioner/evaluate/belonging.h"
 
-// How a group of devices, which a plan takes for one, and pipelines side by side share the model: for frameworks that are
-// told so beside the pipeline (Megatron-Core, torchtitan).
-struct export_degrees {
-    uint32_t tensor, context, expert, data;
-    bool shares_optimizer, shares_weights;  // data parallel devices hold once
-    bool has_experts;      // whole ones on each device, however many tensor parallel ones there are
-    bool pipeline_inside;  // devices are numbered along a pipeline before the next one's
-    uint64_t sequence;
-};
-
 struct export_request {
     const struct plan *plan;
     const struct profile *profile;  // the one that the plan was made of, or NULL: nothing can be rounded then
     const uint32_t *units;          // how many layers each unit of the framework has, in order; NULL: by their names
     size_t unit_count;              // (outline.h)
-    const struct export_degrees *degrees;  // or NULL: nothing is said of them
     const char *base;  // "torchtitan.models.llama3.config_registry.llama3_8b": the config function that torchtitan plans; or NULL
 };
 

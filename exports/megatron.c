@@ -4,9 +4,9 @@
 //                            layer, L the loss (with the norm and the head before it); x*n is n times x
 //
 // Of P ranks stage s is on rank s mod P, as Weir has it. What is recomputed is said once for all stages: the first N
-// layers of each (block), groups of N (uniform), or a kind of module (selective).
+// layers of each (block), groups of N (uniform), or kinds of modules (selective).
 
-#include "exports/words.h"
+#include "exports/megatron.h"
 
 static uint32_t most_blocks(const struct export *export, uint32_t (*count)(const struct export *, uint32_t))
 {
@@ -65,12 +65,34 @@ static void write_layout(struct export *export)
     text_add(export->text, "L'\n");
 }
 
+// Parts of layers that run again, one behind the other.
+static void write_modules(struct export *export)
+{
+    const unsigned again = export->estimated ? export->estimated->request.again : 0;
+    const struct { bool is; const char *name; } modules[] = {
+        { export->again.kind == AGAIN_MLP, "mlp" },
+        { export->estimated && export->estimated->request.attention == ATTENTION_AGAIN, "core_attn" },
+        { again & AGAIN_NORMS, "layernorm" },
+        { again & AGAIN_ACTIVATIONS && export->estimated->model.experts > 0, "moe_act" },
+        { again & AGAIN_LATENT, "mla_up_proj" },
+    };
+    bool any = false;
+    for (size_t i = 0; i < sizeof modules / sizeof modules[0]; i++) {
+        if (modules[i].is && !any)
+            text_add(export->text, "    --recompute-granularity selective\n    --recompute-modules");
+        if (modules[i].is)
+            text_add(export->text, " %s", modules[i].name);
+        any |= modules[i].is;
+    }
+    text_add(export->text, any ? "\n" : "");
+}
+
 static void write_again(struct export *export)
 {
     const struct again *again = &export->again;
-    if (again->kind == AGAIN_MLP)
-        text_add(export->text, "    --recompute-granularity selective\n    --recompute-modules mlp\n");
-    else if (again->kind != AGAIN_NONE)
+    if (!megatron_runs_layers_again(export))
+        write_modules(export);
+    else
         text_add(export->text, "    --recompute-granularity full\n    --recompute-method %s\n"
                                "    --recompute-num-layers %u\n", again->kind == AGAIN_FIRST ? "block" : "uniform",
                  again->counts[0]);
@@ -84,29 +106,6 @@ static void write_group(struct export *export)
         text_add(export->text, "    --microbatch-group-size-per-virtual-pipeline-stage %u\n", group);
 }
 
-static void write_degrees(struct export *export)
-{
-    const struct export_degrees *degrees = export->degrees;
-    if (!degrees)
-        return;
-    text_add(export->text, "    --tensor-model-parallel-size %u\n", degrees->tensor);
-    if (degrees->tensor > 1)
-        text_add(export->text, "    --sequence-parallel\n");
-    text_add(export->text, "    --context-parallel-size %u\n", degrees->context);
-    if (degrees->expert > 1)
-        text_add(export->text, "    --expert-model-parallel-size %u\n", degrees->expert);
-    if (degrees->has_experts && degrees->tensor > 1)
-        text_add(export->text, "    --expert-tensor-parallel-size 1\n");
-    if (degrees->pipeline_inside)
-        text_add(export->text, "    --use-tp-pp-dp-mapping\n");
-    text_add(export->text, "    --seq-length %llu\n", (unsigned long long)degrees->sequence);
-    if (degrees->shares_optimizer)
-        text_add(export->text, "    --use-distributed-optimizer\n    --overlap-grad-reduce\n"
-                               "    --overlap-param-gather\n");
-    if (degrees->shares_weights)
-        text_add(export->text, "    --use-megatron-fsdp\n    --data-parallel-sharding-strategy optim_grads_params\n");
-}
-
 static bool write(struct export *export, struct error *error)
 {
     (void)error;
@@ -117,21 +116,24 @@ static bool write(struct export *export, struct error *error)
                    " %u times --micro-batch-size.",
                    export->plan->micro_batches);
     export_heading(export, "#");
+    megatron_write_environment(export);
     text_add(export->text, "PIPELINE_ARGS=(\n    --num-layers %u\n    --pipeline-model-parallel-size %u\n",
              export->outline.blocks, export->ranks);
     write_layout(export);
     if (export->plan->chunks > 1)
         write_group(export);
-    const uint64_t pipelines = export->degrees ? export->degrees->data : 1;
     if (samples > 0)
         text_add(export->text, "    --micro-batch-size %llu\n    --global-batch-size %llu\n",
-                 (unsigned long long)samples, (unsigned long long)(samples * export->plan->micro_batches * pipelines));
-    write_degrees(export);
+                 (unsigned long long)samples, (unsigned long long)export_batch(export));
     write_again(export);
+    if (export->estimated) {
+        megatron_write_how(export);
+        megatron_write_model(export);
+    }
     text_add(export->text, ")\n");
     return true;
 }
 
 static const struct schedule_word schedules[] = { { "1f1b", "1F1B" }, { "interleaved", "interleaved" }, { 0 } };
 
-const struct export_words megatron_words = { GRAIN_BLOCKS, schedules, false, fit, write };
+const struct export_words megatron_words = { GRAIN_BLOCKS, schedules, false, fit, megatron_tells, write };

@@ -9,6 +9,8 @@
 // So first and last stage may be shorter or longer, and those between differ by a layer at most. Which e and h
 // give the plan's cuts, if any do, is looked for with d = COST; else the plan is rounded to those of e = h = 0.
 
+#include <string.h>
+
 #include "exports/words.h"
 
 enum { COST = 120 };  // of a layer: many small numbers divide it
@@ -90,6 +92,49 @@ static void write_costs(struct export *export, const struct costs *costs)
              (unsigned long long)costs->embedding, COST, (unsigned long long)costs->head);
 }
 
+static const char *dtype_of(const struct export *export)
+{
+    static const struct { const char *ours, *theirs; } types[] = {
+        { "bf16", "bfloat16" }, { "bfloat16", "bfloat16" }, { "fp16", "float16" }, { "half", "float16" },
+        { "float16", "float16" }, { "fp32", "float32" }, { "float32", "float32" }, { "fp64", "float64" },
+    };
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
+        if (strcmp(types[i].ours, export->profile->dtype) == 0)
+            return types[i].theirs;
+    return NULL;
+}
+
+static void tells(struct export *export)
+{
+    static const enum choice told[] = { CHOICE_TENSOR, CHOICE_SEQUENCE_PARALLEL, CHOICE_CONTEXT, CHOICE_EXPERT, CHOICE_DATA,
+                                        CHOICE_SEQUENCE, CHOICE_MICRO_BATCH };
+    for (size_t i = 0; i < sizeof told / sizeof told[0]; i++)
+        export_tells(export, told[i]);
+    export_tells_if(export, export->estimated->request.shard <= ESTIMATE_SHARD_OPTIMIZER, CHOICE_SHARD);
+    export_tells_if(export, dtype_of(export), CHOICE_DTYPE);
+    if (export_context(export) > 1)
+        export_say(export, "context_parallel_size is a key of nanotron's later than 0.4, which has none.");
+}
+
+// How matrices are shared: with the sequence in parts, or whole.
+static void write_degrees(struct export *export)
+{
+    const struct estimate_request *how = &export->estimated->request;
+    text_add(export->text, "  tp_mode: %s\n", how->sequence_parallel ? "REDUCE_SCATTER" : "ALL_REDUCE");
+    if (how->context > 1)
+        text_add(export->text, "  context_parallel_size: %llu\n", (unsigned long long)how->context);
+    text_add(export->text, "  expert_parallel_size: %llu\n", (unsigned long long)how->expert);
+}
+
+static void write_rest(struct export *export)
+{
+    const struct estimate_request *how = &export->estimated->request;
+    text_add(export->text, "  sequence_length: %llu\noptimizer:\n  zero_stage: %d\n", (unsigned long long)how->sequence,
+             how->shard != ESTIMATE_SHARD_NONE);
+    if (dtype_of(export))
+        text_add(export->text, "model:\n  dtype: %s\n", dtype_of(export));
+}
+
 static bool write(struct export *export, struct error *error)
 {
     struct costs costs = { 0 };
@@ -101,13 +146,18 @@ static bool write(struct export *export, struct error *error)
     if (samples == 0)
         export_say(export, "tokens.micro_batch_size is the profile's to say (--profile).");
     export_heading(export, "#");
-    text_add(export->text, "parallelism:\n  dp: %u\n  pp: %u\n  tp: 1\n  pp_engine: %s\n", export->pipelines,
-             export->ranks, export->schedule);
+    text_add(export->text, "parallelism:\n  dp: %llu\n  pp: %u\n  tp: %llu\n  pp_engine: %s\n",
+             (unsigned long long)export_data(export), export->ranks, (unsigned long long)export_tensor(export),
+             export->schedule);
+    if (export->estimated)
+        write_degrees(export);
     if (export->again.kind != AGAIN_NONE)
         text_add(export->text, "  recompute_layer: true\n");
     text_add(export->text, "tokens:\n  batch_accumulation_per_replica: %u\n", export->micro_batches);
     if (samples > 0)
         text_add(export->text, "  micro_batch_size: %llu\n", (unsigned long long)samples);
+    if (export->estimated)
+        write_rest(export);
     if (export->stages > 1)
         write_costs(export, &costs);
     return true;
@@ -115,4 +165,4 @@ static bool write(struct export *export, struct error *error)
 
 static const struct schedule_word schedules[] = { { "1f1b", "1f1b" }, { "gpipe", "afab" }, { 0 } };
 
-const struct export_words nanotron_words = { GRAIN_BLOCKS, schedules, false, fit, write };
+const struct export_words nanotron_words = { GRAIN_BLOCKS, schedules, false, fit, tells, write };

@@ -82,4 +82,4 @@ static const struct schedule_word schedules[] = {
     { "interleaved-zb", "InterleavedZeroBubble" }, { "zb-v", "ZBVZeroBubble" }, { "dualpipev", "DualPipeV" }, { 0 },
 };
 
-const struct export_words pytorch_words = { GRAIN_NAMES, schedules, true, NULL, write };
+const struct export_words pytorch_words = { GRAIN_NAMES, schedules, true, NULL, NULL, write };

@@ -28,4 +28,4 @@ static bool write(struct export *export, struct error *error)
     return good;
 }
 
-const struct export_words pytorch_csv_words = { GRAIN_NONE, NULL, false, NULL, write };
+const struct export_words pytorch_csv_words = { GRAIN_NONE, NULL, false, NULL, NULL, write };

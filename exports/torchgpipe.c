@@ -50,4 +50,4 @@ static bool write(struct export *export, struct error *error)
 
 static const struct schedule_word schedules[] = { { "gpipe", "GPipe" }, { 0 } };
 
-const struct export_words torchgpipe_words = { GRAIN_LAYERS, schedules, false, fit, write };
+const struct export_words torchgpipe_words = { GRAIN_LAYERS, schedules, false, fit, NULL, write };

@@ -121,33 +121,175 @@ static bool find_placement(struct export *export, const char **name, struct erro
     return good;
 }
 
+// Without a pipeline what is one rank's at a time is a micro-batch, and the trainer adds up so many of them.
 static void write_batch(struct export *export)
 {
     const uint64_t samples = export_micro_batch(export);
-    if (samples > 0)
+    const bool has_pipeline = export->stages > 1;
+    if (samples > 0 && has_pipeline)
         text_add(export->text, "    config.parallelism.pipeline_parallel_microbatch_size = %llu\n",
                  (unsigned long long)samples);
-    text_add(export->text,
-             "    config.training.local_batch_size = %u * config.parallelism.pipeline_parallel_microbatch_size\n",
-             export->micro_batches);
+    if (has_pipeline)
+        text_add(export->text,
+                 "    config.training.local_batch_size = %u * config.parallelism.pipeline_parallel_microbatch_size\n",
+                 export->micro_batches);
+    else if (samples > 0)
+        text_add(export->text, "    config.training.local_batch_size = %llu\n", (unsigned long long)samples);
+    if (samples > 0)
+        text_add(export->text, "    config.training.global_batch_size = %llu\n", (unsigned long long)export_batch(export));
+    else if (!has_pipeline)
+        text_add(export->text, "    config.training.global_batch_size = %llu * config.training.local_batch_size\n",
+                 (unsigned long long)(export->micro_batches * export_data(export)));
 }
 
+// --- what it was estimated for ------------------------------------------------------------
+
+// Experts are shared among devices that share matrices, sequences or weights, and no others.
+static bool shares_for_experts(const struct export *export)
+{
+    return export_expert(export) > export_tensor(export) * export_context(export);
+}
+
+static bool shares_states(const struct export *export)
+{
+    return export->estimated->request.shard != ESTIMATE_SHARD_NONE || shares_for_experts(export);
+}
+
+static bool is_bf16(const struct export *export)
+{
+    return strcmp(export->profile->dtype, "bf16") == 0 || strcmp(export->profile->dtype, "bfloat16") == 0;
+}
+
+static bool is_fp32(const struct export *export)
+{
+    return strcmp(export->profile->dtype, "fp32") == 0 || strcmp(export->profile->dtype, "float32") == 0;
+}
+
+static bool has_narrow_products(const struct export *export)
+{
+    return strcmp(export->estimated->products, "fp8") == 0 || strcmp(export->estimated->products, "fp4") == 0;
+}
+
+static bool hides_all(const struct export *export)
+{
+    const struct estimate_request *how = &export->estimated->request;
+    return how->overlap == OVERLAP_ALL && how->fused_passes && how->tensor > 1;
+}
+
+static bool has_graphs(const struct export *export)
+{
+    return export->estimated && export->estimated->request.graphs && export->stages == 1 && export_expert(export) == 1;
+}
+
+static void say_shares(struct export *export)
+{
+    const enum estimate_shard shard = export->estimated->request.shard;
+    if (shard == ESTIMATE_SHARD_NONE && shares_for_experts(export))
+        export_say(export, "torchtitan shares experts only between devices that share weights, and so these share them: it"
+                           " takes less memory than is planned.");
+    if (shard == ESTIMATE_SHARD_OPTIMIZER || shard == ESTIMATE_SHARD_GRADIENTS)
+        export_say(export, "torchtitan shares weights%s with the optimizer's states: it takes less memory than is"
+                           " planned.", shard == ESTIMATE_SHARD_OPTIMIZER ? " and gradients" : " as gradients");
+}
+
+// How a model's attention, its loss and its experts' messages are made is the config function's that makes it.
+static void tells(struct export *export)
+{
+    static const enum choice always[] = { CHOICE_TENSOR, CHOICE_SEQUENCE_PARALLEL, CHOICE_CONTEXT, CHOICE_EXPERT,
+                                          CHOICE_DATA, CHOICE_SHARD, CHOICE_SEQUENCE, CHOICE_MICRO_BATCH, CHOICE_COMPILED };
+    const struct estimate_request *how = &export->estimated->request;
+    for (size_t i = 0; i < sizeof always / sizeof always[0]; i++)
+        export_tells(export, always[i]);
+    export_tells_if(export, is_bf16(export) || is_fp32(export), CHOICE_DTYPE);
+    export_tells_if(export, has_narrow_products(export), CHOICE_PRODUCTS);
+    export_tells_if(export, hides_all(export), CHOICE_OVERLAP);
+    export_tells_if(export, has_graphs(export), CHOICE_GRAPHS);
+    export_tells_if(export, how->loss == LOSS_PLAIN, CHOICE_LOSS);
+    if (how->loss == LOSS_IN_PLACE)
+        export_say(export, "The plan counts on a loss in place of its logits; torchtitan's is in chunks, or PyTorch's"
+                           " cross_entropy.");
+    say_shares(export);
+    if (how->apart > 1)
+        export_say(export, "torchtitan numbers devices with the pipeline outermost: start its processes so that those of a"
+                           " pipeline are side by side.");
+}
+
+// Weights in shares are gathered anew for every pass; what is shared with less, once.
 static void write_degrees(struct export *export)
 {
-    const struct export_degrees *degrees = export->degrees;
-    if (!degrees)
-        return;
-    const bool is_whole = !degrees->shares_optimizer && !degrees->shares_weights;
-    text_add(export->text, "    config.parallelism.tensor_parallel_degree = %u\n", degrees->tensor);
-    text_add(export->text, "    config.parallelism.context_parallel_degree = %u\n", degrees->context);
-    text_add(export->text, "    config.parallelism.expert_parallel_degree = %u\n", degrees->expert);
-    text_add(export->text, "    config.parallelism.data_parallel_%s_degree = %u\n", is_whole ? "replicate" : "shard",
-             degrees->data);
-    if (is_whole)
-        text_add(export->text, "    config.parallelism.data_parallel_shard_degree = 1\n");
-    if (degrees->shares_optimizer)
-        text_add(export->text, "    config.parallelism.fsdp_reshard_after_forward = \"never\"\n");
-    text_add(export->text, "    config.training.seq_len = %llu\n", (unsigned long long)degrees->sequence);
+    const struct estimate_request *how = &export->estimated->request;
+    const char *const at = "    config.parallelism.";
+    text_add(export->text, "%stensor_parallel_degree = %llu\n", at, (unsigned long long)how->tensor);
+    text_add(export->text, "%senable_sequence_parallel = %s\n", at, how->sequence_parallel ? "True" : "False");
+    text_add(export->text, "%scontext_parallel_degree = %llu\n", at, (unsigned long long)how->context);
+    text_add(export->text, "%sexpert_parallel_degree = %llu\n", at, (unsigned long long)how->expert);
+    text_add(export->text, "%sdata_parallel_replicate_degree = %llu\n", at,
+             (unsigned long long)(shares_states(export) ? export->pipelines : export_data(export)));
+    text_add(export->text, "%sdata_parallel_shard_degree = %llu\n", at,
+             (unsigned long long)(shares_states(export) ? how->data : 1));
+    if (shares_states(export))
+        text_add(export->text, "%sfsdp_reshard_after_forward = \"%s\"\n", at,
+                 how->shard == ESTIMATE_SHARD_WEIGHTS ? "always" : "never");
+    text_add(export->text, "    config.training.seq_len = %llu\n", (unsigned long long)how->sequence);
+}
+
+// By the product's type and by whether the device scales blocks of 32: linear layers', and experts'.
+static void find_converters(struct export *export, const char **linear, const char **experts)
+{
+    const char *device = export->profile->source.device;
+    const bool scales_blocks = strstr(device, "b200") || strstr(device, "b300");
+    const bool has_experts = export->estimated->model.experts > 0;
+    if (strcmp(export->estimated->products, "fp4") == 0) {
+        *linear = "NVFP4LinearConverter";
+        *experts = NULL;
+        if (has_experts)
+            export_say(export, "torchtitan has no experts of fp4: theirs stay as wide as activations.");
+    } else {
+        *linear = scales_blocks ? "MXFP8LinearConverter" : "Float8LinearConverter";
+        *experts = !has_experts ? NULL : scales_blocks ? "MXFP8GroupedExpertsConverter" : "Float8GroupedExpertsConverter";
+    }
+}
+
+// The head and the router stay wide.
+static void write_products(struct export *export, const char *linear, const char *experts)
+{
+    const bool leaves_out = linear[0] == 'F';
+    text_add(export->text, "    from torchtitan.components.quantization import %s%s%s\n"
+                           "    compiled = config.compile.enable and \"model\" in config.compile.components\n"
+                           "    converters = [%s.Config(model_compile_enabled=compiled, %s)]\n", linear,
+             experts ? ", " : "", experts ? experts : "", linear,
+             leaves_out ? "filter_fqns=[\"lm_head\", \"router.gate\"]"
+                        : "fqns=[\"attention\", \"feed_forward\", \"shared_experts\"]");
+    if (experts)
+        text_add(export->text, "    converters.append(%s.Config(model_compile_enabled=compiled))\n", experts);
+    text_add(export->text, "    for converter in converters:\n"
+                           "        config.model_spec.model = converter.build().convert(config.model_spec.model)\n");
+}
+
+static void write_how(struct export *export, const char *linear, const char *experts)
+{
+    const struct estimate_request *how = &export->estimated->request;
+    write_degrees(export);
+    if (is_bf16(export) || is_fp32(export))
+        text_add(export->text, "    config.training.mixed_precision_param = \"%s\"\n",
+                 is_bf16(export) ? "bfloat16" : "float32");
+    text_add(export->text, "    config.compile.enable = %s\n", how->fused_passes ? "True" : "False");
+    if (hides_all(export))
+        text_add(export->text, "    config.compile.enable_async_tensor_parallel = True\n");
+    if (linear)
+        write_products(export, linear, experts);
+}
+
+// The config function brings a model of its own.
+static void write_model(struct export *export)
+{
+    const struct transformer *model = &export->estimated->model;
+    text_add(export->text,
+             "    model = config.model_spec.model\n"
+             "    if (model.dim, model.vocab_size) != (%llu, %llu):\n"
+             "        raise ValueError(f\"planned for dim %llu and %llu words, not {model.dim} and {model.vocab_size}\")\n",
+             (unsigned long long)model->hidden, (unsigned long long)model->vocabulary, (unsigned long long)model->hidden,
+             (unsigned long long)model->vocabulary);
 }
 
 static void write_imports(struct export *export)
@@ -170,8 +312,10 @@ static void write_head(struct export *export)
              "    \"\"\"Adds the plan to a Trainer.Config, which is returned.\"\"\"\n"
              "    if len(config.model_spec.model.layers) != %u:\n"
              "        raise ValueError(f\"planned for %u layers, not {len(config.model_spec.model.layers)}\")\n"
-             "    config.training.disable_cuda_graphs = True\n",
-             export->outline.blocks, export->outline.blocks);
+             "    config.training.disable_cuda_graphs = %s\n",
+             export->outline.blocks, export->outline.blocks, has_graphs(export) ? "False" : "True");
+    if (export->estimated)
+        write_model(export);
 }
 
 static bool write(struct export *export, struct error *error)
@@ -185,19 +329,17 @@ static bool write(struct export *export, struct error *error)
                    " writes of this plan.",
                    export->plan->schedule);
     say_modules(export);
-    if (export->degrees && export->degrees->shares_optimizer)
-        export_say(export, "torchtitan shares weights and gradients with the optimizer's states: it takes less memory"
-                           " than is planned.");
-    if (export->degrees && export->degrees->pipeline_inside)
-        export_say(export, "torchtitan numbers devices with the pipeline outermost: its processes have to be started in an"
-                           " order in which those of a pipeline are side by side.");
+    const char *linear = NULL, *experts = NULL;
+    if (export->estimated && has_narrow_products(export))
+        find_converters(export, &linear, &experts);
     export_heading(export, "#");
     write_imports(export);
     write_head(export);
     text_add(export->text, "    config.parallelism.pipeline_parallel_degree = %u\n", export->ranks);
-    if (export->pipelines > 1)
+    if (export->estimated)
+        write_how(export, linear, experts);
+    else if (export->pipelines > 1)
         text_add(export->text, "    config.parallelism.data_parallel_replicate_degree = %u\n", export->pipelines);
-    write_degrees(export);
     text_add(export->text, "    config.parallelism.pipeline_parallel_schedule = \"%s\"\n", name);
     if (!export->schedule)
         text_add(export->text, "    config.parallelism.pipeline_parallel_schedule_csv = \"schedule.csv\"\n");
@@ -219,4 +361,4 @@ static const struct schedule_word schedules[] = {
     { "interleaved-zb", "InterleavedZeroBubble" }, { "zb-v", "ZBVZeroBubble" }, { "dualpipev", "DualPipeV" }, { 0 },
 };
 
-const struct export_words torchtitan_words = { GRAIN_MODULES, schedules, true, fit, write };
+const struct export_words torchtitan_words = { GRAIN_MODULES, schedules, true, fit, tells, write };

@@ -2,6 +2,7 @@
 #ifndef EXPORTS_WORDS_H
 #define EXPORTS_WORDS_H
 
+#include "exports/choices.h"
 #include "exports/export.h"
 #include "exports/outline.h"
 #include "schedules/generators/generate.h"
@@ -27,7 +28,8 @@ struct export {
     const struct export_format *format;
     const struct plan *plan;
     const struct profile *profile;  // or NULL
-    const struct export_degrees *degrees;  // or NULL
+    const struct estimated *estimated;     // what the profile was estimated for (choices.h), or NULL
+    uint32_t told;                         // of its choices, those that the format tells: a bit each
     const char *base;                      // or NULL; with a dot in it, and parts that are names in Python
     struct outline outline;
     uint32_t stages;
@@ -51,6 +53,8 @@ struct export_words {
     // Moves the cuts to what the framework can cut, and chooses the pattern of what runs again that is nearest to the
     // plan's (again_is_planned()). NULL: it can say all of both, or neither.
     bool (*fit)(struct export *export, struct error *error);
+    // Marks what it tells of what the profile was estimated for, where it was. NULL: nothing of it.
+    void (*tells)(struct export *export);
     bool (*write)(struct export *export, struct error *error);
 };
 

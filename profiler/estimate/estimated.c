@@ -80,6 +80,12 @@ static const struct member model_members[] = {
     { 0 },
 };
 
+// Without latent attention these are the head's size, and not said.
+static bool is_of_latent(const struct member *member)
+{
+    return member->at == MODEL(nope_size) || member->at == MODEL(value_size);
+}
+
 // Enums are of the size of an unsigned.
 static uint64_t number_at(const struct estimated *estimated, const struct member *member)
 {
@@ -110,6 +116,41 @@ static void set_number(struct estimated *estimated, const struct member *member,
         memcpy(at, &flag, sizeof flag);
 }
 
+// --- in words ---------------------------------------------------------------------------
+
+static void say_key(const char *key, struct text *text)
+{
+    for (; *key; key++)
+        text_add(text, "%c", *key == '_' ? ' ' : *key);
+}
+
+void estimated_say_model(const struct estimated *estimated, struct text *text)
+{
+    const struct transformer *model = &estimated->model;
+    const char *comma = "";
+    for (const struct member *member = model_members; member->key; member++) {
+        const uint64_t number = number_at(estimated, member);
+        if (number == 0 || (is_of_latent(member) && !model->is_latent))
+            continue;
+        text_add(text, "%s", comma);
+        say_key(member->key, text);
+        if (member->kind == NUMBER)
+            text_add(text, " %llu", (unsigned long long)number);
+        comma = ", ";
+    }
+    if (model->activation[0])
+        text_add(text, ", %s", model->activation);
+    for (uint64_t i = 0; i < model->layers && model->local_window > 0; i++)
+        if (model->is_local[i] && (i == 0 || !model->is_local[i - 1])) {
+            uint64_t end = i + 1;
+            while (end < model->layers && model->is_local[end])
+                end++;
+            text_add(text, end > i + 1 ? "%s%llu-%llu" : "%s%llu", comma, (unsigned long long)i,
+                     (unsigned long long)end - 1);
+            comma = " ";
+        }
+}
+
 // --- the document -----------------------------------------------------------------------
 
 static bool may_be_absent(const struct member *member)
@@ -136,6 +177,8 @@ static void write_members(const struct estimated *estimated, const struct member
     for (const struct member *member = members; member->key; member++) {
         const uint64_t number = number_at(estimated, member);
         if (number == member->usual && may_be_absent(member))
+            continue;
+        if (members == model_members && is_of_latent(member) && !estimated->model.is_latent)
             continue;
         if (member->kind == NUMBER)
             json_put_u64(writer, member->key, number);
@@ -204,6 +247,8 @@ static void read_model(struct json *root, struct estimated *made)
     read_members(&object, model_members, made);
     if (json_has(&object, "activation"))
         json_string_into(&object, "activation", model->activation, sizeof model->activation);
+    if (!model->is_latent)
+        model->nope_size = model->value_size = model->head_size;
     read_local(&object, model);
     if (model->experts > 0 && (model->chosen == 0 || model->chosen > model->experts || model->expert_ffn == 0
                                || model->expert_every == 0))

@@ -6,6 +6,7 @@
 #include "profiler/estimate/estimate.h"
 
 struct json;
+struct text;
 struct json_writer;
 
 struct estimated {
@@ -20,6 +21,9 @@ struct estimated *estimated_copy(const struct estimated *estimated);
 
 // A member of the profile. Answers are checked by whoever reads the document; NULL without memory.
 struct estimated *estimated_read(struct json *root, const char *key);
+// All of the model, in words: "layers 32, hidden 4096, .., gated, rotary".
+void estimated_say_model(const struct estimated *estimated, struct text *text);
+
 void estimated_write(const struct estimated *estimated, struct json_writer *writer, const char *key);
 
 #endif

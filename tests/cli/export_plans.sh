@@ -84,3 +84,14 @@ weir export megatron; echo $?
 
 echo "# a file"
 weir export megatron whole.json -o args.sh && bash -c '. ./args.sh; printf "%s\n" "${PIPELINE_ARGS[@]}"'
+echo "# what was estimated leaves as it was estimated"
+cat > config.json <<'JSON'
+{"model_type": "llama", "num_hidden_layers": 4, "hidden_size": 4096, "num_attention_heads": 32,
+ "num_key_value_heads": 8, "intermediate_size": 14336, "vocab_size": 128256, "max_position_embeddings": 8192,
+ "rope_theta": 500000.0, "hidden_act": "silu"}
+JSON
+weir estimate config.json --device h100-sxm --tensor 4 --sequence-parallel --context 2 --data 8 --shard optimizer \
+    --products fp8 --again norms --whole-blocks -o estimated.json
+weir partition estimated.json --cluster '2 devices, 60GiB, 50GB/s 5us' --schedule 1f1b --micro-batches 8 \
+    --optimizer adamw-master -o estimated.plan.json > /dev/null
+for format in megatron torchtitan pytorch; do weir export $format estimated.plan.json --profile estimated.json 2> /dev/null; done
