@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What `weir export` writes, given to the frameworks' own code.
 
-    check_exports.py [BUILD [FORMAT ...]]        (default: build/release, and all)
+    check_exports.py [--megatron PATH] [--configs PATH] [BUILD [FORMAT ...]]   (default: build/release, and all)
 
 Plans of a small model, made here by `weir price`, are exported to each format and read by the
 framework itself: Megatron-Core's parser of layouts and its configuration, torchtitan's splitting of
@@ -10,6 +10,9 @@ how often they run), Colossal-AI's distribution of layers, nanotron's build_mode
 GPipe on the CPU, PyTorch's pipeline() and its loader of CSV. torchtitan-run is torchtitan's trainer:
 it trains a small Llama on as many processes, by the config function that was written, and its losses
 are those without a pipeline. What they make of it must be the plan.
+megatron-lm, torchtitan-config and deepspeed-config (exported_estimates.py) are plans of estimated models,
+swept and partitioned, read by the frameworks' own readers of arguments and settings; --megatron names
+Megatron-LM's repository, --configs a folder of config.json to try beside those made here.
 A framework that this Python does not find is skipped, and says so; exits with 1 when anything
 differs. What was tried: pip install --no-deps megatron-core==0.16.1 torchtitan==0.3.0
 deepspeed==0.19.8 colossalai==0.5.0 nanotron==0.4 torchgpipe==0.0.7, what these ask for, and torch
@@ -17,6 +20,7 @@ deepspeed==0.19.8 colossalai==0.5.0 nanotron==0.4 torchgpipe==0.0.7, what these 
 torch; Colossal-AI needs its own transformers==4.51.3, diffusers==0.29.0 and peft==0.13.2.
 """
 
+import argparse
 import ast
 import contextlib
 import importlib
@@ -31,6 +35,9 @@ import sys
 import tempfile
 import types
 import unittest.mock
+
+import exported_estimates
+from exported_estimates import Differs, same
 
 BLOCKS, PARTS = 6, ('attention', 'mlp')
 LAYERS = ['embedding'] + [f'block{b}.{part}' for b in range(BLOCKS) for part in PARTS] + ['head']
@@ -47,15 +54,6 @@ CASES = [  # schedule, ranks, micro-batches, layers of each stage, how many of i
     ('1f1b', 3, 6, '5,4,5', '0,4,1'),
     ('gpipe', 2, 4, '7,7', '7,7'),
 ]
-
-
-class Differs(Exception):
-    pass
-
-
-def same(what, got, wanted):
-    if got != wanted:
-        raise Differs(f'{what}: {got}, not {wanted}')
 
 
 def write_profile(path):
@@ -534,14 +532,21 @@ def check(weir, folder, name):
 
 
 def main():
-    build = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else 'build/release')
+    parser = argparse.ArgumentParser(usage=__doc__)
+    parser.add_argument('--megatron')
+    parser.add_argument('--configs')
+    parser.add_argument('build', nargs='?', default='build/release')
+    parser.add_argument('formats', nargs='*', metavar='FORMAT')
+    given = parser.parse_args()
+    build = os.path.abspath(given.build)
     os.environ.setdefault('WEIR_LIBEXEC', f'{build}/libexec')
     failed = False
     with tempfile.TemporaryDirectory() as folder:
         write_profile(f'{folder}/profile.json')
-        for name in sys.argv[2:] or CHECKS:
+        for name in given.formats or [*CHECKS, *exported_estimates.CHECKS]:
             try:
-                said = check(f'{build}/bin/weir', folder, name)
+                said = check(f'{build}/bin/weir', folder, name) if name in CHECKS else exported_estimates.check(
+                    f'{build}/bin/weir', f'{folder}/estimates', name, given.megatron, given.configs)
             except ImportError as lacks:
                 said = f'skipped: {lacks}'
             except Differs as wrong:
