@@ -23,10 +23,12 @@ from .batch_norm import DeferredBatchNorms, batch_norms_of
 from .chunks import Chunks
 from .flow import StageFlow
 from .forms import Form, Start, first_names, make_form, mode_key, shapes_key, shapes_of
+from .iteration_loss import EvaluationLoss, IterationLoss
 from .pipes import Pipe, as_schedule, cut_pipes
 from .runtime import NamedStage, make_forward_only, make_runtime
 from .saving import (check_state, fill, gathered_state, load_checkpoint, own_state, read_safetensors, save_checkpoint,
                      save_safetensors)
+from .stage_module import asking
 from .tied import TiedGradients
 
 
@@ -41,7 +43,7 @@ class Pipeline:
     """This rank's stages of a plan. Made by `weir.torch.pipeline`, by every rank at the same time."""
 
     def __init__(self, model: Any, plan: Plan, pipes: Sequence[Pipe], *, device: torch.device,
-                 group: Optional[dist.ProcessGroup], loss_fn: Optional[Callable], average: bool, chunks: Chunks,
+                 group: Optional[dist.ProcessGroup], loss_fn: Optional[Callable], average: Union[bool, str], chunks: Chunks,
                  deferred_batch_norm: bool, start: Start):
         self._model = model if isinstance(model, nn.Module) else nn.Sequential(*model)
         self._plan, self._loss_fn, self._group = plan, loss_fn, group
@@ -57,16 +59,12 @@ class Pipeline:
         self.micro_batches = self._pipe.micro_batches
         self.stages = [stage for stage, at in enumerate(self._pipe.rank_of) if at == self._place]
         self._is_first, self._is_last = 0 in self.stages, len(self._pipe.rank_of) - 1 in self.stages
-        # DDP averages over pipes, so that each needs no more than to average over its own micro-batches; to add up all
-        # samples' gradients instead it must make up for that average.
-        self._scale = 1 / len(self._pipe.micro_batches) if average else float(len(pipes))
         self._defers, self._start = deferred_batch_norm, start
         self._forms: dict[tuple, Form] = {}
         self._base: Optional[Form] = None  # the first, which is trained
         self._now: Optional[Form] = None  # that of the step under way
-        self._loss_scale = 1.0  # a GradScaler's, of the step under way
-        self._made: list[tuple[torch.Tensor, Optional[torch.Tensor]]] = []  # by it: losses; or sums and counts
-        self._counts: Optional[bool] = None  # whether losses are sums and counts; None before the first step
+        self._weighs = average is True
+        self._losses = IterationLoss(pipes, self._pipe, average, self.device, self._agreement.group, self._of_last_stages())
 
     # --- stages ---
 
@@ -146,6 +144,14 @@ class Pipeline:
                            input_args=tuple(form.metas[number][0]), output_args=tuple(form.metas[number][1]))
                 for module, number in zip(modules, self.stages)]
 
+    def _of_last_stages(self) -> Optional[tuple[dist.ProcessGroup, int]]:
+        """Of several pipes, the group of the ranks that have the last stage, and the first pipe's of these."""
+        if self.replicas == 1:
+            return None
+        ranks = [pipe.ranks[pipe.rank_of[-1]] for pipe in self._pipes]
+        parent = self._group if self._group is not None else dist.group.WORLD
+        return self._groups_of([ranks])[0], dist.get_global_rank(parent, ranks[0])
+
     def _groups_of(self, all_ranks: Sequence[Sequence[int]]) -> list[dist.ProcessGroup]:
         """A process group for each of these lists of ranks; every rank makes them all, in the same order."""
         parent = self._group if self._group is not None else dist.group.WORLD
@@ -205,25 +211,25 @@ class Pipeline:
 
         Returns:
             on a rank with the last stage, the loss of each of its micro-batches, in their order; elsewhere an empty
-            list. Where loss_fn returns a sum and its count, their sum is the loss of the iteration. Of a schedule
-            without backwards, what the model returns for all micro-batches, or None.
+            list. Their mean (with replicas: over all of these) is the loss of the iteration, for which those are weighed
+            that are means over other numbers of labels; where loss_fn returns a sum and its count, it is their sum. Of a
+            schedule without backwards, what the model returns for all micro-batches, or None.
         """
         form, tensors, targets = self._prepare(inputs, named, target, is_trained=True)
-        self._made.clear()
         if not self._pipe.has_backward():
             outputs = self._forward(form, tensors)
             return self._chunks.join(outputs) if self._is_last else None
-        self._loss_scale = 1.0 if scaler is None else scaler.scale(torch.ones((), device=self.device)).item()
+        scale = 1.0 if scaler is None else scaler.scale(torch.ones((), device=self.device)).item()
         if scaler is not None:
-            self._agreement.on(lambda: self._loss_scale, lambda scale: [int(scale * 1024)],
+            self._agreement.on(lambda: scale, lambda scale: [int(scale * 1024)],
                                ("scales of the loss (call pipeline.unscale_ before scaler.step)",))
-        with self._gradients_apart(), self._deferring():
+        self._losses.begin(scale)
+        with self._gradients_apart() as multiply, self._deferring():
             form.runtime.step(arg_mbs=tensors, target_mbs=targets if self._is_last else None, return_outputs=False)
             self._tied.add_up()
-            total = self._total_count()
-            if total is not None:
-                self._divide(total)
-        return [loss if total is None else loss / total for loss, _ in self._made]
+            factor, losses = self._losses.settle()
+            multiply(factor)
+        return losses
 
     def eval(self, *inputs: Any, target: Any = None, **named: Any) -> Evaluation:
         """All micro-batches forward only, in eval mode and without gradients: the same inputs as of `step`, any number
@@ -246,29 +252,49 @@ class Pipeline:
                 module.training = training
 
     def _evaluate(self, form: Form, tensors: Optional[list], targets: Sequence[Any]) -> Evaluation:
-        """Runs the stages; losses are what loss_fn makes of each micro-batch's output."""
-        outputs = self._forward(form, tensors)
-        if not self._is_last:
-            return Evaluation([], None)
-        found = []
-        if self._loss_fn is None:
-            whole = [getattr(output, "loss", output) for output in outputs]
-            found = [(loss, None) for loss in whole if isinstance(loss, torch.Tensor) and loss.numel() == 1]
-        elif any(wanted is not None for wanted in targets) or _takes_one(self._loss_fn):
-            found = [Loss(form.parts, self._loss_fn, wanted, is_trained=False).with_count(output)
-                     for output, wanted in zip(outputs, targets)]
-        total = sum(count for _, count in found) if found and found[0][1] is not None else None
-        return Evaluation([loss if total is None else loss / total for loss, _ in found], self._chunks.join(outputs))
+        """Runs the stages; losses are what loss_fn makes of each micro-batch's output, or those of the model."""
+        taken = EvaluationLoss(len(self.micro_batches), self._weighs)
 
-    def _forward(self, form: Form, tensors: Optional[list]) -> list:
-        """Runs the stages forward; what the model returns of each micro-batch, where the last stage is."""
+        def see(output: Any) -> None:
+            result = self._result(output)
+            loss = getattr(result, "loss", result)
+            if isinstance(loss, torch.Tensor) and loss.numel() == 1:
+                taken.take(loss)
+
+        outputs = self._forward(form, tensors, see if self._loss_fn is None else None)
+        losses, _ = self._agreement.on(lambda: self._losses_of(form, outputs, targets, taken) if self._is_last else [])
+        return Evaluation(losses, self._chunks.join(outputs) if self._is_last else None)
+
+    def _losses_of(self, form: Form, outputs: list, targets: Sequence[Any], taken: EvaluationLoss) -> list[torch.Tensor]:
+        if self._loss_fn is None:
+            return taken.settle()
+        if all(wanted is None for wanted in targets) and not _takes_one(self._loss_fn):
+            return []
+        counted: list[tuple[torch.Tensor, torch.Tensor]] = []
+        for output, wanted in zip(outputs, targets):
+            with torch.enable_grad():  # a loss's graph says what it is the mean over
+                loss, count = Loss(form.parts, self._loss_fn, wanted, is_trained=False).with_count(asking(output))
+            if count is None:
+                taken.take(loss)
+            else:
+                counted.append((loss.detach(), count))
+        total = sum(count for _, count in counted)
+        return [loss / total for loss, _ in counted] or taken.settle()
+
+    def _forward(self, form: Form, tensors: Optional[list], see: Optional[Callable] = None) -> list:
+        """Runs the stages forward; what the model returns of each micro-batch, where the last stage is, which `see` is
+        shown with the graph of its last part."""
         made: list[Any] = []
-        kept = [module.register_forward_hook(lambda module, args, output: made.append(output))
-                for module in form.modules if module.is_last]
+        last = [module for module in form.modules if module.is_last]
+        kept = [module.register_forward_hook(lambda module, args, output: made.append(output)) for module in last]
         try:
+            for module in last:
+                module.shown = see
             with torch.no_grad():
                 self._forward_only_of(form).step(arg_mbs=tensors, return_outputs=False)
         finally:
+            for module in last:
+                module.shown = None
             for hook in kept:
                 hook.remove()
         return [self._result(output) for output in made]
@@ -426,58 +452,51 @@ class Pipeline:
         """Whether a forward changes a buffer, such as a running mean."""
         return bool(self._base.parts.program.counting)
 
+    @property
+    def shares(self) -> list[float]:
+        """By micro-batch of all replicas, what its loss counted for in the last step: 1 each, unless they are means over
+        numbers that differ."""
+        return self._losses.shares
+
     def micro_batches_of(self, inputs: Any) -> list:
         """Of a whole iteration's inputs, those of each micro-batch that this rank's pipe does."""
         parts = self._chunks.inputs(inputs)
         return [parts[number] for number in self.micro_batches]
 
     @contextlib.contextmanager
-    def _gradients_apart(self) -> Iterator[None]:
-        """Gradients of this step alone, where they are scaled or added up behind it; then added to what was there."""
-        apart = self._tied.parameters() if self._counts is False else list(self.parameters())
+    def _gradients_apart(self) -> Iterator[Callable[[float], None]]:
+        """Gradients of this step alone, where they are scaled or added up behind it; then added to what was there, which
+        stays as it is where the step fails. Gives what multiplies them."""
+        apart = list(self.parameters()) if self._losses.may_scale else self._tied.parameters()
         before = [(parameter, parameter.grad) for parameter in apart]
+        others = [] if self._losses.may_scale else [parameter for parameter in self.parameters()
+                                                    if parameter.grad is not None and parameter not in set(apart)]
         for parameter in apart:
             parameter.grad = None
+
+        def multiply(factor: float) -> None:
+            if factor != 1.0 and others:
+                raise refusal("losses of micro-batches are means over other numbers, which they were not in earlier "
+                              "steps, and there are gradients already: let loss_fn return a sum and its count")
+            for parameter in self.parameters() if factor != 1.0 else ():
+                if parameter.grad is not None:
+                    parameter.grad.mul_(factor)
+
         try:
-            yield
-        finally:
+            yield multiply
+        except BaseException:
             for parameter, grad in before:
-                if grad is not None:
-                    parameter.grad = grad if parameter.grad is None else grad.add_(parameter.grad)
+                parameter.grad = grad
+            raise
+        for parameter, grad in before:
+            if grad is not None:
+                parameter.grad = grad if parameter.grad is None else grad.add_(parameter.grad)
 
     def _deferring(self) -> Any:
         return contextlib.nullcontext() if self._deferred is None else self._deferred.of_this_step()
 
-    def _total_count(self) -> Optional[float]:
-        """Where losses are sums and counts: of all micro-batches of all replicas, the count."""
-        if self._counts is False:
-            return None
-        mine = [count for _, count in self._made if count is not None]
-        counted = torch.tensor([float(len(mine)), float(len(self._made) - len(mine)),
-                                float(sum(count.detach().double().cpu() for count in mine))], dtype=torch.float64)
-        dist.all_reduce(counted, group=self._agreement.group)
-        with_count, without, total = counted.tolist()
-        if with_count and without:
-            raise refusal("loss_fn returned a sum and its count for some micro-batches, and a loss for others")
-        if with_count == 0 and self._counts:
-            raise refusal("loss_fn returned a sum and its count in an earlier step, and returns a loss now")
-        self._counts = with_count > 0
-        return total if self._counts else None
-
-    def _divide(self, total: float) -> None:
-        """Of sums' gradients that of the mean over the whole iteration. DDP has averaged them over the pipes."""
-        if total == 0:
-            return
-        for parameter in self.parameters():
-            if parameter.grad is not None:
-                parameter.grad.mul_(self.replicas / total)
-
     def _loss(self, output: Any, target: Any) -> torch.Tensor:
-        loss, count = Loss(self._now.parts, self._loss_fn, target).with_count(self._result(output))
-        if count is not None and self._counts is False:
-            raise refusal("loss_fn returns a sum and its count, and has returned a loss in an earlier step")
-        self._made.append((loss.detach().clone(), count))
-        return loss * ((self._scale if count is None else 1.0) * self._loss_scale)
+        return self._losses.take(*Loss(self._now.parts, self._loss_fn, target).with_count(self._result(output)))
 
     def _result(self, output: Any) -> Any:
         """What the model itself would have returned, of what the last stage has."""
@@ -505,7 +524,7 @@ def _takes_one(function: Callable) -> bool:
 
 def pipeline(model: Any, plan: Union[Plan, str, dict], sample: Any = None, *, loss_fn: Optional[Callable] = None,
              device: Any = None, group: Optional[dist.ProcessGroup] = None,
-             schedule: Union[Schedule, str, dict, None] = None, average: bool = True, chunk_spec: Any = None,
+             schedule: Union[Schedule, str, dict, None] = None, average: Union[bool, str] = True, chunk_spec: Any = None,
              target_chunk_spec: Any = None, deferred_batch_norm: bool = False,
              init_fn: Optional[Callable] = None, weights: Optional[str] = None, compile: bool = False) -> Pipeline:
     """This rank's part of a plan that runs in PyTorch; every rank of `group` calls it, with the same arguments.
@@ -523,8 +542,10 @@ def pipeline(model: Any, plan: Union[Plan, str, dict], sample: Any = None, *, lo
         device: where the stages are; without it the GPU of the local rank under NCCL, and the CPU otherwise.
         group: the ranks of the plan, by number; without it all.
         schedule: another order for the plan's stages, such as `weir.search(...)`: a Schedule, its document, or a CSV.
-        average: whether the loss is the mean of its micro-batch (then gradients are those of the mean of all), or a
-            sum (then they are added up).
+        average: whether the loss is the mean of its micro-batch, or a sum, so that gradients are added up. Gradients of
+            means are those of the mean over the whole iteration: where micro-batches count other numbers of labels, or
+            of a mask, their losses are weighed by these, or the step is refused; "micro-batches" takes the mean of the
+            micro-batches' losses as they are.
         chunk_spec, target_chunk_spec: how a step's inputs and target are cut, if not so: a dimension, or
             None for what every micro-batch gets whole, for each tensor or for all.
         deferred_batch_norm: whether running means and variances are updated once a step, by those over all of its

@@ -1,11 +1,12 @@
 """One stage of a pipeline as a module: its layers, and the care that PyTorch's runtime needs at a cut."""
 
 import contextlib
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Optional
 
 import torch
 from torch import nn
+from torch.utils import _pytree as tree
 from torch.utils.checkpoint import checkpoint
 
 from ..capture.parts import Attributes
@@ -51,6 +52,17 @@ def _through(function: Any, tensors: Sequence[torch.Tensor]) -> list[torch.Tenso
     return through
 
 
+def asking(what: Any) -> Any:
+    """The same tensors, and each number that can have a gradient wants one; none of them is a leaf."""
+    leaves, spec = tree.tree_flatten(what)
+    leaves = [leaf.detach().requires_grad_(leaf.is_floating_point() or leaf.is_complex())
+              if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
+    places = [place for place, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+    for place, tensor in zip(places, _through(_Enter, [leaves[place] for place in places])):
+        leaves[place] = tensor
+    return tree.tree_unflatten(leaves, spec)
+
+
 class RunModule(nn.Module):
     """Parts that are done together, and done again for their backward where the plan says so."""
 
@@ -72,10 +84,10 @@ class RunModule(nn.Module):
         if self.recomputed and torch.is_grad_enabled():
             remembered = _Remembered(self.layers, self.changing)
             contexts = (remembered, _AsBefore(remembered))
-            return checkpoint(self._run, *tensors, use_reentrant=False, context_fn=lambda: contexts)
-        return self._run(*tensors)
+            return checkpoint(self.once, *tensors, use_reentrant=False, context_fn=lambda: contexts)
+        return self.once(*tensors)
 
-    def _run(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    def once(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
         at = {value: tensor.clone() if value in self.copied else tensor for value, tensor in zip(self.reads, tensors)}
         del tensors
         for part, layer, needed in zip(self.parts, self.layers, self.needed):
@@ -173,13 +185,22 @@ class StageModule(nn.Module):
         self.needed = needed_behind([[value for part in run.parts for value in part.inputs] for run in flow.runs],
                                     flow.returned)
         self.runs = nn.ModuleList(RunModule(run, behind, changed) for run, behind in zip(flow.runs, self.needed))
+        self.shown: Optional[Callable] = None  # is called with what an evaluation makes, and the graph of its last run
 
     def forward(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
         at = dict(zip(self.received, _through(_Enter, tensors)))
         del tensors
         for run, needed in zip(self.runs, self.needed):
-            at.update(zip(run.makes, run(*(at[value] for value in run.reads))))
+            read = [at[value] for value in run.reads]
+            if self.shown is not None and run is self.runs[-1]:
+                with torch.enable_grad():
+                    at.update(zip(run.makes, run.once(*asking(read))))
+            else:
+                at.update(zip(run.makes, run(*read)))
             at = {value: at[value] for value in at if value in needed}
+        if self.shown is not None:
+            self.shown([at[value] for value in self.returned])
+            at = {value: tensor.detach() for value, tensor in at.items()}
         outputs = [at[value] if self.is_last else at[value].contiguous() for value in self.returned]
         if not self.splits_backward:
             return tuple(outputs)

@@ -150,8 +150,10 @@ def _whole_step(whole: nn.Module, pipe: Pipeline, call: Any, target: Any, loss_f
     """The module's own iteration: a micro-batch after the other, gradients of the mean of all. Returns their losses."""
     calls, targets = _on_device(pipe, pipe.cut(call, target))
     losses, counts = [], []
-    for (args, kwargs), wanted in zip(calls, targets):
+    for (args, kwargs), wanted, share in zip(calls, targets, pipe.shares):
         loss, count = Loss(None, loss_fn, wanted).with_count(whole(*args, **kwargs))
+        if count is None and share != 1.0:  # whether that is right the whole batch's loss will say
+            loss = loss * share
         (loss * (1 / len(calls) if count is None else 1.0)).backward()
         losses.append(loss.detach())
         counts += [] if count is None else [count.item()]
