@@ -1,5 +1,6 @@
 """Models on the meta device: each rank makes its own stages, and no rank could hold them all."""
 
+import ctypes
 import os
 import resource
 import sys
@@ -25,10 +26,10 @@ LIMIT = 3 << 30
 
 
 class Block(nn.Module):
-    def __init__(self, number):
+    def __init__(self, number, width=WIDTH):
         super().__init__()
         self.number = number
-        self.first, self.second, self.third, self.fourth = (nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(4))
+        self.first, self.second, self.third, self.fourth = (nn.Linear(width, width, bias=False) for _ in range(4))
 
     def forward(self, x):
         for layer in (self.first, self.second, self.third, self.fourth):
@@ -90,6 +91,17 @@ def one_block_at_a_time():
         made += [(f"{number}.{name}", (parameter.grad.double().sum().item(), parameter.grad[:4, :4].tolist()))
                  for name, parameter in block.named_parameters()]
     return dict(made)
+
+
+def profile_of_large(rank):
+    """The layers of a profile under a limit: of 8 blocks with 64 MiB of weights each, half would not fit, and no more than
+    one with its gradients does."""
+    ctypes.CDLL(None).mallopt(-3, 1 << 20)  # M_MMAP_THRESHOLD: what is let go is given back
+    resource.setrlimit(resource.RLIMIT_DATA, (allocated() + (256 << 20), resource.RLIM_INFINITY))
+    with torch.device("meta"):
+        model = nn.Sequential(*(Block(number, 2048) for number in range(8)))
+    profile = weir.profile(model, random(4, 2048), mean_square, random(4, 2048), repeats=1)
+    return [(layer["parameter_bytes"], layer["backward_ns"]) for layer in profile.document["layers"]]
 
 
 def of_family(rank, plan, name, folder):
@@ -201,6 +213,58 @@ class Hollow(unittest.TestCase):
             self.assertIn("has no values behind init_fn: it must give all tensors of a Linear values", said[0])
             self.assertIn("(Bare) has no reset_parameters(): hand init_fn", said[1])
             self.assertIn("init_fn is for a model on the meta device", said[2])
+
+
+SIZES = {"chain": (lambda: pipeline_models.chain(4), random(4, 16)),
+         "skips": (pipeline_models.Skips, random(4, 16)),
+         "tied": (pipeline_models.Tied, (torch.arange(20).view(4, 5) % 11, torch.ones(()))),
+         "normed": (pipeline_models.Normed, random(2, 4, 8, 8)),
+         "shared": (pipeline_models.Shared, random(4, 16))}
+
+
+def square(result):
+    return (result if isinstance(result, torch.Tensor) else result["logits"]).square().mean()
+
+
+class Profiles(unittest.TestCase):
+    def check(self, make, sample, loss_fn):
+        """All but times is what the model's own profile has, and there are times of the same."""
+        wanted = weir.profile(make(), sample, loss_fn, repeats=1).document
+        with torch.device("meta"):
+            model = make()
+        found = weir.profile(model, sample, loss_fn, repeats=1).document
+        self.assertTrue(all(tensor.is_meta for tensor in [*model.parameters(), *model.buffers()]))
+        for key in set(wanted) - {"layers", "source", "notes"}:
+            self.assertEqual(wanted[key], found[key], key)
+        self.assertEqual(len(wanted["layers"]), len(found["layers"]))
+        for mine, theirs in zip(found["layers"], wanted["layers"]):
+            self.assertEqual(set(theirs), set(mine))
+            for key in set(theirs) - {"spread"}:
+                with self.subTest(layer=theirs["name"], key=key):
+                    if key.endswith("_ns"):
+                        self.assertEqual(theirs[key] > 0, mine[key] > 0)
+                    else:
+                        self.assertEqual(theirs[key], mine[key])
+
+    def test_a_layer_at_a_time_has_the_same_sizes(self):
+        for name, (make, sample) in SIZES.items():
+            with self.subTest(model=name):
+                self.check(make, sample, square)
+
+    def test_models_of_transformers(self):
+        try:
+            import transformers
+        except ImportError:
+            self.skipTest("transformers is not installed")
+        transformers.logging.set_verbosity_error()
+        for name in ("llama", "gpt2", "bert"):
+            with self.subTest(model=name):
+                self.check(lambda: families.family(name), families.sample_of(name), None)
+
+    def test_no_more_than_a_layer_is_there(self):
+        layers, = on_ranks(1, profile_of_large)
+        self.assertEqual([64 << 20] * 8, [parameter_bytes for parameter_bytes, _ in layers])
+        self.assertTrue(all(took > 0 for _, took in layers))
 
 
 if __name__ == "__main__":

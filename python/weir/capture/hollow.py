@@ -4,7 +4,8 @@ What a model computes of shapes alone (positions, masks) is computed as ever, an
 reads a tensor without data is made on the meta device; what it returns is zeros.
 """
 
-from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Tuple
+import contextlib
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple
 
 import torch
 from torch import nn
@@ -93,11 +94,45 @@ def fill(model: nn.Module, mine: Iterable[torch.Tensor], others: Iterable[nn.Mod
                     tensor.copy_(state[name])
 
 
+@contextlib.contextmanager
+def lent(model: nn.Module, part: nn.Module, init_fn: Optional[Callable], device: torch.device) -> Iterator[None]:
+    """While it lasts, the tensors of a part of the model have data: those of init_fn, of what else begins its modules, or
+    small random numbers. Behind it they have none."""
+    mine = [tensor for tensor in [*part.parameters(), *part.buffers()] if tensor.is_meta]
+    fresh = {id(tensor): _fresh(tensor, device) for tensor in mine}
+    originals = {id(fresh[id(tensor)]): tensor for tensor in mine}
+    modules = [*model.modules(), *part.modules()]
+    holders = [module for module in model.modules()
+               if any(id(tensor) in fresh for tensor in [*module._parameters.values(), *module._buffers.values()])]
+    for module in modules:
+        _put(module, fresh)
+    try:
+        with torch.no_grad():
+            for module in holders:
+                begin = _beginning(model, module, init_fn)
+                if begin is not None:
+                    begin()
+            for tensor in fresh.values():
+                _fill_up(tensor)
+        part.to(device)  # constants
+        yield
+    finally:
+        for module in modules:
+            _put(module, originals)
+
+
+def _fill_up(tensor: torch.Tensor) -> None:
+    """What nothing has begun: the first number is still none."""
+    if not tensor.is_floating_point() and not tensor.is_complex():
+        return
+    if tensor.numel() and bool(tensor.flatten()[0].isnan()):
+        tensor.normal_(0, 0.02) if tensor.dim() > 1 else tensor.fill_(1)
+
+
 def _fresh(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
     """Memory for it; NaN where that can be, so that what stays uninitialised is seen."""
     made = torch.empty(tensor.shape, dtype=tensor.dtype, device=device)
-    if made.is_floating_point() or made.is_complex():
-        made.fill_(float("nan"))
+    made.fill_(float("nan") if made.is_floating_point() or made.is_complex() else 0)
     return nn.Parameter(made, tensor.requires_grad) if isinstance(tensor, nn.Parameter) else made
 
 
@@ -109,16 +144,19 @@ def _put(module: nn.Module, fresh: Dict[int, torch.Tensor]) -> None:
 
 
 def _begin(model: nn.Module, name: str, module: nn.Module, init_fn: Optional[Callable]) -> None:
-    begin = init_fn or getattr(model, "_init_weights", None)  # transformers' models have this
+    begin = _beginning(model, module, init_fn)
+    if begin is None:
+        raise refusal(f"{name or 'the model'} ({type(module).__name__}) has no reset_parameters(): hand init_fn, "
+                      "which is called with each module that has tensors of its own")
     with torch.no_grad():
-        if begin is not None:
-            begin(module)
-        elif hasattr(module, "reset_parameters"):
-            module.reset_parameters()
-        else:
-            raise refusal(f"{name or 'the model'} ({type(module).__name__}) has no reset_parameters(): hand init_fn, "
-                          "which is called with each module that has tensors of its own")
+        begin()
     for key, tensor in [*module._parameters.items(), *module._buffers.items()]:
         if tensor is not None and tensor.numel() and tensor.is_floating_point() and bool(tensor.flatten()[0].isnan()):
             raise refusal(f"{name}.{key} has no values behind init_fn: it must give all tensors of a "
                           f"{type(module).__name__} values")
+
+
+def _beginning(model: nn.Module, module: nn.Module, init_fn: Optional[Callable]) -> Optional[Callable[[], Any]]:
+    """What gives a module's tensors their first values."""
+    begin = init_fn or getattr(model, "_init_weights", None)  # transformers' models have this
+    return (lambda: begin(module)) if begin is not None else getattr(module, "reset_parameters", None)

@@ -4,11 +4,12 @@
 """
 
 import contextlib
+import gc
 import json
 import platform
 import sys
 import time
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence
+from typing import Any, Callable, Iterator, List, Optional, Sequence, Tuple
 
 import torch
 from torch import nn
@@ -16,23 +17,24 @@ from torch.utils import _pytree as pytree
 from torch.utils.flop_counter import FlopCounterMode
 
 from ..documents import Profile
-from .clock import clock_for
+from .clock import Clock, clock_for
 from .dispatch import measure_dispatch
 from .document import Dispatch, document_of
 from .errors import refusal
-from .hollow import is_hollow
+from .hollow import fill_buffers, is_hollow, lent
 from .leaves import uncompiled
-from .memory import count_bytes
+from .memory import Bytes, count_bytes
 from .parts import Parts, attributes_kept, device_kind, left_as_it_was, parts
 from .recording import as_call, caches_off
-from .replay import Loss, Replay
-from .times import Times, measure_times
+from .replay import Loss, PartReplay, Replay
+from .times import Times, measure_times, new_times
 
 
 def profile(model: Any, sample: Any, loss_fn: Optional[Callable] = None, target: Any = None, *,
             depth: Optional[int] = None, split_at: Optional[Sequence[str]] = None, device: Any = None,
             repeats: int = 20, name: Optional[str] = None, clock: Optional[str] = None,
-            stages: Optional[int] = None, progress: Optional[Callable[[str], Any]] = None) -> Profile:
+            stages: Optional[int] = None, progress: Optional[Callable[[str], Any]] = None,
+            init_fn: Optional[Callable] = None) -> Profile:
     """Measures a model's layers: F, B, I, W and R in ns, and what each keeps and borrows in bytes.
 
     model    an nn.Module, or a list of modules that run one after the other; in the mode in which it trains
@@ -46,6 +48,11 @@ def profile(model: Any, sample: Any, loss_fn: Optional[Callable] = None, target:
     progress called with a line on what is done, some times a second at most; as it stands, a terminal's standard error is
              told
     clock    "thread_cpu" or "wall" on a CPU; as it stands, the thread's own time if PyTorch computes with one thread
+    init_fn  of a model on the meta device (torch.device("meta")), as weir.torch.pipeline takes it; not needed where
+             modules have a reset_parameters(), or the model has _init_weights()
+
+    A model on the meta device is measured a layer at a time, so that no more than a layer's weights, gradients and
+    activations are ever there. It has no values when it returns.
 
     Autocast and compiled modules are measured as they run: call it inside `with torch.autocast(...)`. Parameters,
     gradients, buffers and random numbers are what they were when it returns.
@@ -54,26 +61,62 @@ def profile(model: Any, sample: Any, loss_fn: Optional[Callable] = None, target:
     check(model, repeats)
     tell = teller(progress)
     model, sample, target = moved(model, sample, target, device)
-    place = torch.device(device_kind(model))
+    hollow = is_hollow(model)
+    place = as_device(device or "cpu") if hollow else torch.device(device_kind(model))
     with attributes_kept(model), left_as_it_was(model), gradients_kept(model), loss_kept(loss_fn):
         tell("taking the model apart", True)
+        if hollow:
+            fill_buffers(model, init_fn, torch.device("cpu"))
         whole = parts(model, sample, depth=depth, split_at=split_at)
-        tell(f"counting the bytes of {len(whole)} layers", True)
         dispatch = dispatch_of(whole, stages, place)
         loss = Loss(whole, loss_fn, target)
-        replay = Replay(whole, sample, loss)
-        add_gradients(model)
-        flops = count_flops(replay)
-        books = count_bytes(replay, place)
         watch = clock_for(place, clock)
-        args, kwargs = as_call(sample)
-        with caches_off(model):
-            times = measure_times(replay, watch, lambda: loss(model(*args, **kwargs)).backward(), repeats, tell)
+        measure = measured_alone if hollow else measured_together
+        flops, books, times = measure(whole, sample, loss, place, watch, repeats, tell, init_fn)
     head = {"model": name or type(model).__name__, "micro_batch": micro_batch_of(whole, sample)}
     source = {"device": device_name(place), "clock": watch.name, "repeats": repeats}
-    notes = notes_of(whole, times, place, dispatch)
+    notes = notes_of(whole, times, place, dispatch, hollow)
     document = document_of(whole, books, times, flops, head, source, dispatch, notes)
     return Profile.from_json(json.dumps(document))
+
+
+def measured_together(whole: Parts, sample: Any, loss: Loss, place: torch.device, watch: Clock, repeats: int,
+                      tell: Callable, _: Optional[Callable]) -> Tuple[List[int], List[Bytes], Times]:
+    """Each layer behind those in front of it, as in training."""
+    tell(f"counting the bytes of {len(whole)} layers", True)
+    replay = Replay(whole, sample, loss)
+    add_gradients(whole.model)
+    flops = count_flops(replay)
+    books = count_bytes(replay, place)
+    args, kwargs = as_call(sample)
+    with caches_off(whole.model):
+        times = measure_times(replay, watch, lambda: loss(whole.model(*args, **kwargs)).backward(), repeats, tell)
+    return flops, books, times
+
+
+def measured_alone(whole: Parts, sample: Any, loss: Loss, place: torch.device, watch: Clock, repeats: int,
+                   tell: Callable, init_fn: Optional[Callable]) -> Tuple[List[int], List[Bytes], Times]:
+    """A layer after the other, each with weights while it is measured; what others read of it is kept until then."""
+    flops, books, times = [], [], new_times(len(whole))
+    values, asking = {}, set()
+    last_read = {value: number for number, part in enumerate(whole) for value in part.inputs}
+    for number, part in enumerate(whole):
+        tell(f"measuring {part.name}, layer {number + 1} of {len(whole)}", number == 0)
+        with lent(whole.model, part.module, init_fn, place):
+            replay = PartReplay(whole, number, values, asking, sample, loss)
+            values.update(replay.outputs())
+            add_gradients(part.module)
+            flops += count_flops(replay)
+            books += count_bytes(replay, place)
+            found = measure_times(replay, watch, None, repeats)
+        for phase, samples in found.samples.items():
+            times.samples[phase][number] = samples[0]
+        times.unsplit.update((number, why) for why in found.unsplit.values())
+        times.whole = [sum(both) for both in zip(times.whole or [0] * repeats, found.whole)]
+        values = {value: tensor for value, tensor in values.items() if last_read.get(value, -1) > number}
+        del replay
+        gc.collect()  # of the layer's weights
+    return flops, books, times
 
 
 def teller(progress: Optional[Callable[[str], Any]]) -> Callable[[str, bool], None]:
@@ -112,9 +155,6 @@ def check(model: nn.Module, repeats: int) -> None:
     if uncompiled(model) is not model:
         raise refusal("the model is compiled as a whole, and a graph over all layers cannot be cut; hand over the "
                       "model itself, with its blocks compiled (for block in model.blocks: block.compile())")
-    if is_hollow(model):
-        raise refusal("the model is on the meta device, and without values nothing can be measured: profile it where it "
-                      "fits, or a model of fewer of the same blocks")
     if not any(parameter.requires_grad for parameter in model.parameters()):
         raise refusal("the model has no parameters that need gradients, so there is nothing to train and to cut")
     if isinstance(repeats, bool) or not isinstance(repeats, int) or repeats < 1:
@@ -145,7 +185,7 @@ def moved(model: nn.Module, sample: Any, target: Any, device: Any) -> tuple:
     def move(leaf: Any) -> Any:
         return leaf.to(place) if isinstance(leaf, torch.Tensor) else leaf
 
-    return model.to(place), pytree.tree_map(move, sample), pytree.tree_map(move, target)
+    return model if is_hollow(model) else model.to(place), pytree.tree_map(move, sample), pytree.tree_map(move, target)
 
 
 @contextlib.contextmanager
@@ -208,9 +248,9 @@ def device_name(place: torch.device) -> str:
     return f"cpu: {processor}, {threads} thread{'s' if threads > 1 else ''}, PyTorch {torch.__version__}"
 
 
-def notes_of(whole: Parts, times: Times, place: torch.device, dispatch: Dispatch) -> str:
+def notes_of(whole: Parts, times: Times, place: torch.device, dispatch: Dispatch, hollow: bool) -> str:
     """What a reader of the numbers should know, a sentence each."""
-    notes = []
+    notes = ["No device held the model: each layer was measured alone, with warm caches; whole_ns is their sum."] * hollow
     if times.warm:
         notes.append(f"Each layer alone, with warm caches, the layers add up to {min(times.warm)} to {max(times.warm)} "
                      "ns; sum_ns is in place, behind the others.")

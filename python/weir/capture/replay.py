@@ -66,6 +66,7 @@ class Replay:
         self.parts = parts
         self.loss = loss
         self.sample = dict(zip(parts.inputs, parts.tensors_of(sample)))
+        self.given: Dict[int, torch.Tensor] = {}  # values that parts read and none of these makes
         self.changes = [any(before in part.inputs for step in part.steps for before, _ in step.changed)
                         for part in parts]
         self.asking: Set[int] = set()  # values that need a gradient
@@ -95,7 +96,7 @@ class Replay:
 
     def forward(self, around: Callable = lambda place, work: work()) -> List[Run]:
         """F of all parts; `around(place, work)` calls each."""
-        values, runs = dict(self.sample), []
+        values, runs = {**self.sample, **self.given}, []
         torch.clear_autocast_cache()  # casts of weights are made once per micro-batch
         for place, part in enumerate(self.parts):
             leaves = self.cut_off(place, values)
@@ -105,6 +106,12 @@ class Replay:
             runs.append(Run(part, leaves, outputs, loss))
         return runs
 
+    def roots_of(self, run: Run, slopes: Dict[int, torch.Tensor]) -> list:
+        """What a part's backward begins with: its loss, or its outputs and their gradients."""
+        return [(run.loss, None)] if run.loss is not None else [
+            (out, slopes[value]) for value, out in zip(run.part.outputs, run.outputs)
+            if out.requires_grad and slopes.get(value) is not None]
+
     def backward(self, runs: List[Run], work: Callable[[int, Run, list], None],
                  renew: Callable[[int, Run], None] = lambda place, run: None) -> None:
         """`work(place, run, roots)` from the last part to the first; roots are (output, its gradient). `renew` may run
@@ -113,15 +120,46 @@ class Replay:
         for place in reversed(range(len(runs))):
             run = runs[place]
             renew(place, run)
-            roots = [(run.loss, None)] if run.loss is not None else [
-                (out, slopes[value]) for value, out in zip(run.part.outputs, run.outputs)
-                if out.requires_grad and slopes.get(value) is not None]
+            roots = self.roots_of(run, slopes)
             if roots:
                 work(place, run, roots)
             for value, leaf in zip(run.part.inputs, run.leaves):
                 if leaf.grad is not None:
                     slopes[value] = leaf.grad if value not in slopes else slopes[value] + leaf.grad
                     leaf.grad = None
+
+
+class PartReplay(Replay):
+    """The same of one part alone, of a model that is nowhere as a whole: what other parts make is given, gradients of what
+    it hands on are random numbers."""
+
+    def __init__(self, parts: Parts, place: int, given: Dict[int, torch.Tensor], asking: Set[int], sample: Any, loss: Loss):
+        # pylint: disable=super-init-not-called  # which runs all parts
+        part = parts[place]
+        self.parts, self.whole, self.loss, self.asking = [part], parts, loss, asking
+        self.is_last = place == len(parts) - 1
+        of_sample = dict(zip(parts.inputs, parts.tensors_of(sample)))
+        self.sample = {value: tensor for value, tensor in of_sample.items() if value in part.inputs}
+        self.given = {value: given[value] for value in part.inputs if value not in of_sample}
+        self.changes = [any(before in part.inputs for step in part.steps for before, _ in step.changed)]
+
+    def call(self, place: int, inputs: List[torch.Tensor]) -> Tuple[Tuple[torch.Tensor, ...], Optional[torch.Tensor]]:
+        outputs = self.parts[place].module(*inputs)
+        if not self.is_last:
+            return outputs, None
+        return outputs, self.loss(self.whole.result_of(dict(zip(self.parts[place].outputs, outputs))))
+
+    def roots_of(self, run: Run, slopes: Dict[int, torch.Tensor]) -> list:
+        if run.loss is not None:
+            return [(run.loss, None)]
+        return [(out, slopes.setdefault(value, torch.randn_like(out)))
+                for value, out in zip(run.part.outputs, run.outputs) if out.requires_grad]
+
+    def outputs(self) -> Dict[int, torch.Tensor]:
+        """What the part makes. What of it needs a gradient is asked of those that read it."""
+        run = self.forward()[0]
+        self.asking.update(value for value, out in zip(run.part.outputs, run.outputs) if out.requires_grad)
+        return {value: out.detach() for value, out in zip(run.part.outputs, run.outputs)}
 
 
 def takes_gradient(run: Run) -> bool:

@@ -12,7 +12,7 @@ Each part finds the caches as the others have left them, as in training. Run alo
 import gc
 import statistics
 from dataclasses import dataclass, field
-from typing import Callable, Dict, List
+from typing import Callable, Dict, List, Optional
 
 import torch
 
@@ -34,7 +34,7 @@ class Times:
 
 
 class Stopwatch:
-    def __init__(self, replay: Replay, clock: Clock, whole: Callable[[], None]):
+    def __init__(self, replay: Replay, clock: Clock, whole: Optional[Callable[[], None]]):
         self.replay, self.clock, self.whole = replay, clock, whole
         self.times = new_times(len(replay.parts))
 
@@ -125,6 +125,10 @@ class Stopwatch:
         self.times.warm.append(sum(self.clock.settle(pairs)))
 
     def around(self) -> None:
+        if self.whole is None:
+            self.times.whole.append(sum(self.times.samples[phase][place][-1] for phase in ("forward", "backward")
+                                        for place in range(len(self.replay.parts)) if self.times.samples[phase][place]))
+            return
         pairs: list = []
         torch.clear_autocast_cache()
         self.clock.timed(pairs, self.whole)
@@ -135,7 +139,7 @@ class Stopwatch:
         self.split()
         self.again()
         self.around()
-        if count % 4 == 0:
+        if count % 4 == 0 and self.whole is not None:
             self.alone()
         gc.collect()
 
@@ -156,9 +160,9 @@ def new_times(count: int) -> Times:
     return Times({phase: [[] for _ in range(count)] for phase in PHASES})
 
 
-def measure_times(replay: Replay, clock: Clock, whole: Callable[[], None], repeats: int,
+def measure_times(replay: Replay, clock: Clock, whole: Optional[Callable[[], None]], repeats: int,
                   tell: Callable[..., None] = lambda line, important=False: None) -> Times:
-    """Samples of all times; `whole` runs the model's own forward and backward. Leaves gradients behind. `tell` is told
+    """Samples of all times; `whole` runs the model's own forward and backward, if there is one. Leaves gradients behind. `tell` is told
     between repeats how many are done."""
     watch = Stopwatch(replay, clock, whole)
     collecting = gc.isenabled()
