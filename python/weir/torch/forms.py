@@ -39,6 +39,10 @@ class Form:
     runtime: Any = None  # PyTorch's, for steps
     forward_only: Any = None  # and for evaluation
 
+    def takes_gradient(self, stage: int) -> bool:
+        """Whether anything that a stage gets needs one."""
+        return any(meta.requires_grad for meta in self.metas[stage][0])
+
 
 @dataclasses.dataclass(frozen=True)
 class Start:
@@ -67,8 +71,6 @@ def make_form(model: nn.Module, sample: Any, plan: dict, pipe: Pipe, numbers: Se
     splits = is_trained and pipe.splits_backward()
     if is_trained and pipe.has_backward() and loss_fn is None:
         Loss(parts, None, None)(parts.result_of(made))
-    if splits:
-        _check_gradients_cross(metas)
     changed = {part.name: frozenset(before for step in part.steps for before, _ in step.changed
                                     if before in part.inputs) for part in parts}
     modules = nn.ModuleList(StageModule(cut[number], number == len(cut) - 1, splits, changed) for number in numbers)
@@ -87,7 +89,7 @@ def make_form(model: nn.Module, sample: Any, plan: dict, pipe: Pipe, numbers: Se
         values = values or _made_up(metas, numbers, modules, device)
         with attributes_kept(model):
             for module in modules:
-                if module.number > 0:
+                if module.number > 0 and any(meta.requires_grad for meta in metas[module.number][0]):
                     check_split(module, [values[value].detach().to(device).requires_grad_(values[value].requires_grad)
                                          for value in module.received])
     return Form(parts, recorded, cut, metas, modules)
@@ -118,15 +120,6 @@ def mode_key(model: nn.Module, base: Optional[Form], kind: str) -> int:
 
 def shapes_of(tensors: Sequence[torch.Tensor]) -> str:
     return ", ".join(f"{list(tensor.shape)} of {str(tensor.dtype).removeprefix('torch.')}" for tensor in tensors)
-
-
-def _check_gradients_cross(metas: dict[int, tuple[list[torch.Tensor], list[torch.Tensor]]]) -> None:
-    """PyTorch's split backward drops the gradients of a stage's weights where none of its inputs has a gradient."""
-    for number, (received, _) in metas.items():
-        if number > 0 and not any(meta.requires_grad for meta in received):
-            raise refusal(f"there are no weights in front of stage {number}, and PyTorch's split backward (I, W) "
-                          "then loses the gradients of that stage: plan with a schedule of whole backwards, such "
-                          "as 1f1b, or pin a layer with weights to stage 0")
 
 
 def _made_up(metas: dict, numbers: Sequence[int], modules: nn.ModuleList, device: torch.device) -> dict[int, torch.Tensor]:

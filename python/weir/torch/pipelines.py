@@ -141,7 +141,8 @@ class Pipeline:
 
     def _stages_of(self, form: Form, modules: Sequence[nn.Module]) -> list[NamedStage]:
         return [NamedStage(module, number, len(self._pipe.rank_of), self.device, group=self._pipe_group,
-                           input_args=tuple(form.metas[number][0]), output_args=tuple(form.metas[number][1]))
+                           input_args=tuple(form.metas[number][0]), output_args=tuple(form.metas[number][1]),
+                           takes_gradient=form.takes_gradient(number))
                 for module, number in zip(modules, self.stages)]
 
     def _of_last_stages(self) -> Optional[tuple[dist.ProcessGroup, int]]:

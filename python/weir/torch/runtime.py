@@ -21,9 +21,18 @@ _OWN = {"gpipe": pipelining.ScheduleGPipe, "1f1b": pipelining.Schedule1F1B,
 
 
 class NamedStage(pipelining.PipelineStage):
-    """A stage that can be told to call its forwards and backwards by their names: PP:0F1, PP:0B1."""
+    """A stage that can be told to call its forwards and backwards by their names: PP:0F1, PP:0B1.
+
+    Where none of the tensors that it gets needs a gradient, as behind frozen layers, I has nothing to do, and a split
+    backward would lose the gradients of the stage: all is done in W, as PyTorch does it in the first stage.
+    """
 
     says_actions = False
+
+    def __init__(self, *args: Any, takes_gradient: bool = True, **kwargs: Any):
+        super().__init__(*args, **kwargs)
+        self.takes_gradient = takes_gradient
+        self._all_in_weight: dict[int, tuple[tuple, dict]] = {}  # backwards that wait for W
 
     def forward_one_chunk(self, fwd_chunk_id: int, *args: Any, **kwargs: Any) -> Any:
         if not self.says_actions:
@@ -32,10 +41,22 @@ class NamedStage(pipelining.PipelineStage):
             return super().forward_one_chunk(fwd_chunk_id, *args, **kwargs)
 
     def backward_one_chunk(self, bwd_chunk_id: int, *args: Any, **kwargs: Any) -> Any:
+        if not self.takes_gradient and not kwargs.get("full_backward", True) and not self.is_first:
+            self._all_in_weight[bwd_chunk_id] = args, {**kwargs, "full_backward": True}
+            self.bwd_cache[bwd_chunk_id] = (None,) * len(self._stage_meta.inputs)
+            return None
         if not self.says_actions:
             return super().backward_one_chunk(bwd_chunk_id, *args, **kwargs)
         with record_function(f"PP:{self.stage_index}B{bwd_chunk_id}"):
             return super().backward_one_chunk(bwd_chunk_id, *args, **kwargs)
+
+    def backward_weight_one_chunk(self, bwd_chunk_id: int, last_backward: bool = False) -> Any:
+        if bwd_chunk_id not in self._all_in_weight:
+            return super().backward_weight_one_chunk(bwd_chunk_id, last_backward=last_backward)
+        args, kwargs = self._all_in_weight.pop(bwd_chunk_id)
+        super().backward_one_chunk(bwd_chunk_id, *args, **{**kwargs, "last_backward": last_backward})
+        self.bwd_cache.pop(bwd_chunk_id)  # was sent behind I
+        return None
 
 
 def make_forward_only(pipe: Pipe, stages: Sequence[NamedStage]) -> Any:
