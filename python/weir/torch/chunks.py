@@ -13,8 +13,9 @@ _WHOLE = None  # in place of a dimension: every micro-batch gets all of it
 
 
 class Chunks:
-    """How tensors are cut: along the first dimension, and inputs that have the sample's shape, which is one micro-batch's,
-    go whole to each. One that is longer in another dimension alone may be cut there, or have longer rows: it is refused. A spec says otherwise: a dimension or None for each tensor, or for all below it, or what
+    """How tensors are cut: along the first dimension, and inputs that have the sample's shape, which is one
+    micro-batch's, go whole to each. One that is longer in another dimension alone may be cut there, or have longer
+    rows: it is refused. A spec says otherwise: a dimension or None for each tensor, or for all below it, or what
     torch.distributed.pipelining has for these (TensorChunkSpec, _Replicate)."""
 
     def __init__(self, micro_batches: int, spec: Any = None, target_spec: Any = None):
@@ -64,8 +65,8 @@ class Chunks:
         pairs = list(zip(leaves, self._sample[0]))
         dimensions = [self._dimension(leaf, one) for leaf, one in pairs]
         if self._micro_batches > 1 and all(dimension is _WHOLE for dimension in dimensions):
-            raise refusal(f"the inputs of a step have the shapes of the sample, which is one micro-batch: give those of "
-                          f"all {self._micro_batches}, or say how they are cut (chunk_spec=)")
+            raise refusal(f"the inputs of a step have the shapes of the sample, which is one micro-batch: give those "
+                          f"of all {self._micro_batches}, or say how they are cut (chunk_spec=)")
         if all(dimension is _WHOLE or (one.dim() == leaf.dim() and
                                        leaf.shape[dimension] == self._micro_batches * one.shape[dimension])
                for (leaf, one), dimension in zip(pairs, dimensions)):
@@ -110,6 +111,7 @@ def _spread(spec: Any, shape: Any, called: str) -> list:
     """A dimension for each leaf."""
     ends = tree._broadcast_to_and_flatten(spec, shape, is_leaf=_is_end)
     if ends is None or not all(_is_end(end) for end in ends):
-        raise refusal(f"{called} is built in another way than what it is for: give a dimension, or None, for each tensor")
+        raise refusal(f"{called} is built in another way than what it is for: give a dimension, or None, for each "
+                      "tensor")
     return [end.split_dim if isinstance(end, TensorChunkSpec) else end if isinstance(end, int) else _WHOLE
             for end in ends]

@@ -78,15 +78,17 @@ def _check_views(made: Parts, stages: Sequence[dict], runs: Sequence[Sequence[Ru
     for stage in stages[:-1]:
         last = stage["layers"][-1]
         if place_of[last] in kept:
-            raise refusal(f"stage {stage['stage']} of the plan ends with layer {last}, and a later layer changes in place "
-                          "what was made before, so that no stage may end there: profile and plan this very model")
+            raise refusal(f"stage {stage['stage']} of the plan ends with layer {last}, and a later layer changes in "
+                          "place what was made before, so that no stage may end there: profile and plan this very "
+                          "model")
     for run in (run for of_stage in runs for run in of_stage if run.recomputed):
         within = {value for part in run.parts for step in part.steps for value in step.makes()}
         for part in run.parts:
             for step in part.steps:
                 if len({before for before, _ in step.changed} - within) > 1:
-                    raise refusal(f"layer {part.name} changes in place a tensor that it reads, of which there is a view, "
-                                  "and would change it again where it is recomputed: plan without recompute of it")
+                    raise refusal(f"layer {part.name} changes in place a tensor that it reads, of which there is a "
+                                  "view, and would change it again where it is recomputed: plan without recompute of "
+                                  "it")
 
 
 def _runs_of(made: Parts, stage: dict) -> list[Run]:

@@ -13,7 +13,6 @@ import torch
 from torch import nn
 from torch.utils import _pytree as tree
 
-from ..capture.errors import refusal
 from ..capture.hollow import fill, fill_buffers, is_hollow
 from ..capture.leaves import is_compiled
 from ..capture.parts import Parts, attributes_kept, has_parameters, left_as_it_was
@@ -122,7 +121,8 @@ def shapes_of(tensors: Sequence[torch.Tensor]) -> str:
     return ", ".join(f"{list(tensor.shape)} of {str(tensor.dtype).removeprefix('torch.')}" for tensor in tensors)
 
 
-def _made_up(metas: dict, numbers: Sequence[int], modules: nn.ModuleList, device: torch.device) -> dict[int, torch.Tensor]:
+def _made_up(metas: dict, numbers: Sequence[int], modules: nn.ModuleList,
+             device: torch.device) -> dict[int, torch.Tensor]:
     """What these stages may receive, where nobody has run those in front of them."""
     return {value: (torch.randn(meta.shape, device=device).to(meta.dtype) if meta.is_floating_point() else
                     torch.zeros(meta.shape, dtype=meta.dtype, device=device)).requires_grad_(meta.requires_grad)

@@ -70,7 +70,8 @@ def make_forward_only(pipe: Pipe, stages: Sequence[NamedStage]) -> Any:
     for stage in stages:
         stage.stage_index_to_group_rank = runtime.stage_index_to_group_rank
     # What it reads must have backwards, so it is told what it makes of that: actions with their messages.
-    actions = {rank: [schedules._Action.from_str(cell) for cell in cells] for rank, cells in enumerate(forwards.cells())}
+    actions = {rank: [schedules._Action.from_str(cell) for cell in cells]
+               for rank, cells in enumerate(forwards.cells())}
     actions = schedules._add_send_recv(actions, lambda stage: pipe.rank_of[stage], len(pipe.rank_of))
     runtime.pipeline_order_with_comms = schedules._add_wait_send(actions)
     return runtime

@@ -110,8 +110,8 @@ def _begin_saving(folder: str, more: dict) -> list[str]:
     try:
         torch.load(_written(folder, more), weights_only=True)
     except pickle.UnpicklingError as error:
-        raise refusal("save was given what torch.load(weights_only=True) does not read: give numbers, texts, tensors, and "
-                      f"lists and dicts of these ({str(error).strip().splitlines()[0]})") from None
+        raise refusal("save was given what torch.load(weights_only=True) does not read: give numbers, texts, tensors, "
+                      f"and lists and dicts of these ({str(error).strip().splitlines()[0]})") from None
     return [name for name in os.listdir(folder) if name.isdigit()]
 
 
@@ -189,8 +189,8 @@ def _take_groups(optimizer: torch.optim.Optimizer, names: Mapping[nn.Parameter, 
             lacking = names[settings["params"][told.index(None)]]
             raise refusal(f"the checkpoint has no settings of the optimizer for {lacking}, which it is to step")
         if told and any(theirs != told[0] for theirs in told):
-            raise refusal(f"{names[settings['params'][0]]} and others are in one group of the optimizer, and were saved "
-                          "with other settings: make the groups as they were")
+            raise refusal(f"{names[settings['params'][0]]} and others are in one group of the optimizer, and were "
+                          "saved with other settings: make the groups as they were")
         settings.update(told[0] if told else {})
 
 
@@ -247,7 +247,8 @@ def save_safetensors(folder: str, state: dict[str, torch.Tensor], first_names: M
         writer.torch.save_file(tensors, os.path.join(folder, file_of[rank]), metadata={"format": "pt"})
     if rank == 0:
         total = sum(everyones[at][name] for name, at in owner.items())
-        index = {"metadata": {"total_size": total}, "weight_map": {name: file_of[owner[name]] for name in sorted(owner)}}
+        index = {"metadata": {"total_size": total},
+                 "weight_map": {name: file_of[owner[name]] for name in sorted(owner)}}
         with open(os.path.join(folder, _INDEX), "w", encoding="utf-8") as file:
             json.dump(index, file, indent=2)
             file.write("\n")
@@ -273,7 +274,8 @@ def read_safetensors(folder: str, mine: Mapping[str, torch.Tensor], first_names:
         others.setdefault(first, []).append(name)
     state = {}
     for name, tensor in mine.items():
-        under = next((other for other in [name, *others.get(first_names.get(name, name), [])] if other in file_of), None)
+        under = next((other for other in [name, *others.get(first_names.get(name, name), [])] if other in file_of),
+                     None)
         if under is None:
             raise refusal(f"{folder} has no {name}, which the model has")
         with reader.safe_open(os.path.join(folder, file_of[under]), "pt") as file:

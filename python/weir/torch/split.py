@@ -32,8 +32,8 @@ def check_split(module: StageModule, received: Sequence[torch.Tensor]) -> None:
             parameter.grad = grad
     if why is not None:
         raise refusal(f"PyTorch cannot split the backward of stage {module.number} into I and W ({why}), as where a "
-                      "stage hands on what it has made of a weight alone: plan with a schedule of whole backwards, such "
-                      "as 1f1b or interleaved")
+                      "stage hands on what it has made of a weight alone: plan with a schedule of whole backwards, "
+                      "such as 1f1b or interleaved")
 
 
 def _why_not(module: StageModule, received: Sequence[torch.Tensor], parameters: list) -> Optional[str]:

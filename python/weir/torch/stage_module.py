@@ -1,6 +1,5 @@
 """One stage of a pipeline as a module: its layers, and the care that PyTorch's runtime needs at a cut."""
 
-import contextlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Optional
 

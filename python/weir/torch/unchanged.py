@@ -135,7 +135,7 @@ class _Told:
 
 
 def _shared_by_stages(parts: Parts, stage_of: Dict[str, int]) -> List[Tuple[str, Any]]:
-    """Objects in the attributes of modules that are called as they are, on more stages than one; by where one stands."""
+    """Objects in the attributes of modules that are called as they are, on more stages than one; by where one is."""
     found: Dict[int, Tuple[str, Any, set]] = {}
 
     def note(name: str, thing: Any, stage: int, depth: int) -> None:
@@ -144,7 +144,8 @@ def _shared_by_stages(parts: Parts, stage_of: Dict[str, int]) -> List[Tuple[str,
             return
         found.setdefault(id(thing), (name, thing, set()))[2].add(stage)
         items = (thing.values() if isinstance(thing, dict) else thing if isinstance(thing, (list, set))
-                 else vars(thing).values() if hasattr(thing, "__dict__") and not isinstance(thing, torch.Tensor) else ())
+                 else vars(thing).values() if hasattr(thing, "__dict__") and not isinstance(thing, torch.Tensor)
+                 else ())
         for item in list(items):
             note(name, item, stage, depth + 1)
 
@@ -195,18 +196,18 @@ class Recorded:
         """A cut does not see what one stage writes into an object that another one has."""
         for (name, thing), was in zip(shared, before):
             if _frozen(thing) != was:
-                raise refusal(f"{name} is an object that modules of several stages have, and a forward changes it: what "
-                              "one stage writes there never reaches another one; hand it on as a tensor, or keep these "
-                              "modules on one stage (split_at, depth)")
+                raise refusal(f"{name} is an object that modules of several stages have, and a forward changes it: "
+                              "what one stage writes there never reaches another one; hand it on as a tensor, or keep "
+                              "these modules on one stage (split_at, depth)")
 
     def _check_twice(self) -> None:
         """What is drawn, counted or read from data must not be written into steps; a mode may be."""
         for sample in _others(self._sample):
             said = difference(self._program, self._record(sample).program)
             if said is not None:
-                raise refusal(f"the model does other steps each time that it runs ({said}): what it counts, draws outside "
-                              "of PyTorch or reads from the data would be frozen as it is now; move that into a module "
-                              "that is not taken apart (depth)")
+                raise refusal(f"the model does other steps each time that it runs ({said}): what it counts, draws "
+                              "outside of PyTorch or reads from the data would be frozen as it is now; move that into "
+                              "a module that is not taken apart (depth)")
         mode, modes = self._model.training, [(module, module.training) for module in self._model.modules()]
         try:
             self._model.train(not mode)
@@ -230,12 +231,12 @@ class Recorded:
             was_learned, was_kind, was = self._parameters.get(name, (is_learned, kind, None))
             if (was_learned, was_kind) != (is_learned, kind):
                 what = "type" if was_kind != kind else "requires_grad"
-                raise refusal(f"{what} of {name} has changed since the stages were made, and ranks have agreed on their "
-                              "messages and gradients by it: make the pipeline anew")
+                raise refusal(f"{what} of {name} has changed since the stages were made, and ranks have agreed on "
+                              "their messages and gradients by it: make the pipeline anew")
             if was is not parameter:
-                raise refusal(f"{name} is another parameter than the one that the stages were made with, and would not be "
-                              "among pipeline.parameters(): make the pipeline anew, or change the tensor in place (copy_, "
-                              "load_state_dict without assign=True)")
+                raise refusal(f"{name} is another parameter than the one that the stages were made with, and would not "
+                              "be among pipeline.parameters(): make the pipeline anew, or change the tensor in place "
+                              "(copy_, load_state_dict without assign=True)")
         call = call if tree.tree_leaves(call) else self._sample
         state, numbers = _state_of(self._modules), _numbers_of(call)
         if state == self._state and numbers == self._numbers:

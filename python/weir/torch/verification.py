@@ -58,9 +58,11 @@ class Verification:
 
     def __str__(self) -> str:
         of = f"of {self.compared} parameters after {self.steps} step{'s' if self.steps != 1 else ''}"
-        away = f"; gradients of the whole batch's loss are {self.whole_batch.relative:.1e} away ({self.whole_batch.name}): "
+        away = (f"; gradients of the whole batch's loss are {self.whole_batch.relative:.1e} away "
+                f"({self.whole_batch.name}): ")
         apart = "" if self.whole_batch.relative <= self.rounding else away + (
-            "a part of the model's own loss is one of a whole batch, as a router's is, and a pipeline has it of micro-batches"
+            "a part of the model's own loss is one of a whole batch, as a router's is, and a pipeline has it of "
+            "micro-batches"
             if self.is_of_batches else
             "the loss is no mean over samples alike, as with padded labels; let loss_fn return a sum and its count")
         if self.not_compared:
@@ -172,8 +174,8 @@ def _on_device(pipe: Pipeline, what: Any) -> Any:
 
 def _against_whole_batch(pipe: Pipeline, whole: nn.Module, theirs: dict[str, nn.Parameter], call: Any, target: Any,
                          loss_fn: Optional[Callable]) -> tuple[Difference, str]:
-    """The pipeline's gradients against those of the loss of the whole batch at once. A model that counts in its forward,
-    as batch norm does, runs micro-batches, and the loss takes all their outputs. Or why that cannot be."""
+    """The pipeline's gradients against those of the loss of the whole batch at once. A model that counts in its
+    forward, as batch norm does, runs micro-batches, and the loss takes all their outputs. Or why that cannot be."""
     kept = [(parameter, parameter.grad) for parameter in theirs.values()]
     for parameter, _ in kept:
         parameter.grad = None
@@ -261,5 +263,5 @@ def _agree(found: tuple[Difference, ...], pipe: Pipeline, steps: int, draws: boo
     dist.all_gather_object(everyone, (found, (rounding, is_of_batches), names), group=group)
     *kinds, whole_batch = [_largest([of_rank[0][kind] for of_rank in everyone]) for kind in range(len(found))]
     compared = len({name for of_rank in everyone for name in of_rank[2]})
-    return Verification(steps, compared, *kinds, draws, whole_batch, max(of_rank[1][0] for of_rank in everyone), not_compared,
-                        any(of_rank[1][1] for of_rank in everyone))
+    return Verification(steps, compared, *kinds, draws, whole_batch, max(of_rank[1][0] for of_rank in everyone),
+                        not_compared, any(of_rank[1][1] for of_rank in everyone))
