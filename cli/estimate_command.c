@@ -7,6 +7,7 @@
 #include "cli/estimate_options.h"
 #include "cli/options.h"
 #include "profiler/estimate/estimate_variants.h"
+#include "profiler/estimate/framework.h"
 
 enum {
     KEY_RATED_DEVICE = KEY_OWN,
@@ -26,17 +27,17 @@ struct given {
 static const struct argp_option options[] = {
     OPTION_OUTPUT,
     OPTION_JSON,
-    { "device", KEY_RATED_DEVICE, "D", 0, "A built-in device, or the file of one (docs/formats/device.md)", 0 },
+    { "device", KEY_RATED_DEVICE, "D", 0, "Built-in, or a file (docs/formats/device.md)", 0 },
     { "tensor", KEY_TENSOR, "N", 0, "Devices that share each layer's matrices (1)", 0 },
     { "context", KEY_CONTEXT, "N", 0, "Devices that share each sequence (1)", 0 },
     { "expert", KEY_EXPERT, "N", 0, "Devices that share the experts (1)", 0 },
     { "data", KEY_DATA, "N", 0, "Devices with the same weights and other data (1)", 0 },
-    { "shard", KEY_SHARD, "WHAT", 0, "What these hold once: none, optimizer, gradients, weights", 0 },
+    { "shard", KEY_SHARD, "WHAT", 0, "What these hold once: optimizer, weights, ..", 0 },
     { "micro-batch", KEY_MICRO_BATCH, "N", 0, "Sequences in a micro-batch (1)", 0 },
     { "whole-blocks", KEY_WHOLE_BLOCKS, 0, 0, "Stages are of whole blocks (Megatron)", 0 },
-    { "variants", KEY_VARIANTS, "LIST", 0, "Degrees that plans may choose among: 2,4,context2,expert8, ..; or all", 0 },
+    { "variants", KEY_VARIANTS, "LIST", 0, "For plans to choose among: 2,expert8, ..; all", 0 },
     { "explain", KEY_EXPLAIN, 0, 0, "Where each layer's time goes", 0 },
-    { "list", KEY_LIST, 0, 0, "The built-in devices", 0 },
+    { "list", KEY_LIST, 0, 0, "The built-in devices, and the frameworks", 0 },
     { 0 },
 };
 
@@ -44,6 +45,8 @@ static int print_devices(void)
 {
     struct text text = { 0 };
     rated_device_names(&text);
+    text_add(&text, "\n--like: ");
+    framework_names(&text);
     text_add(&text, "\n");
     return command_write(&text, NULL, 0);
 }
@@ -132,6 +135,7 @@ static const struct argp argp = {
            "(llama, mistral, qwen2, qwen3, gpt2, gpt_neox, mixtral, qwen2_moe, qwen3_moe, deepseek_v2, deepseek_v3, "
            "gpt_oss, gemma, gemma2, gemma3_text, olmo2, phi3, granite, glm4_moe, kimi_k2, llama4_text)."
            "\v"
+           "Layers run as Megatron-Core runs them (NVIDIA/Megatron-LM) or as --like says: what a tuned run reaches. "
            "The profile's device stands for one of each --tensor x --context group in the cluster that is planned for. "
            "docs/estimate.md says how far off times are.\n\n"
            "Examples:\n  weir estimate config.json --device h100-sxm --tensor 8 -o profile.json\n"
@@ -160,7 +164,7 @@ static int print(const struct given *given, const struct estimate *estimate, con
 
 static int run(int count, char **arguments)
 {
-    struct given given = { .request = estimate_usual() };
+    struct given given = { .request = estimate_unsaid() };
     command_parse(&argp, count, arguments, &given);
     struct error error = { 0 };
     struct transformer model;

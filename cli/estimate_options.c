@@ -3,30 +3,34 @@
 #include <string.h>
 
 #include "cli/options.h"
+#include "profiler/estimate/framework.h"
 
 enum {
     KEY_SEQUENCE = KEY_ESTIMATE,
     KEY_DTYPE, KEY_PRODUCTS, KEY_ATTENTION, KEY_OVERLAP, KEY_SEQUENCE_PARALLEL, KEY_GRAPHS, KEY_HIDDEN_EXPERTS,
     KEY_COMPILED, KEY_DISPATCH, KEY_AGAIN,
-    KEY_BLOCKING, KEY_LOSS,
+    KEY_BLOCKING, KEY_LOSS, KEY_LIKE, KEY_WITHIN, KEY_GRADIENTS,
 };
 
 enum { MOST_TOKENS = 1 << 26 };
 
 static const struct argp_option options[] = {
+    { "like", KEY_LIKE, "NAME", 0, "The framework (megatron): nemo, torchtitan, ..", 0 },
     { "sequence", KEY_SEQUENCE, "N", 0, "Tokens in a sequence (as many as CONFIG says)", 0 },
     { "dtype", KEY_DTYPE, "T", 0, "Of activations and weights (bf16)", 0 },
     { "products", KEY_PRODUCTS, "T", 0, "Of what products read (as --dtype): fp8, fp4", 0 },
     { "attention", KEY_ATTENTION, "HOW", 0, "fused, flash (FlashAttention 2), plain, again", 0 },
-    { "overlap", KEY_OVERLAP, "WHAT", 0, "Messages in a layer behind products: nothing, backward, all", 0 },
-    { "dispatch", KEY_DISPATCH, "HOW", 0, "A token to each of its experts, or once to a group that has some", 0 },
-    { "loss", KEY_LOSS, "HOW", 0, "inplace (Megatron), plain (PyTorch), fused", 0 },
+    { "overlap", KEY_OVERLAP, "WHAT", 0, "Messages hidden: nothing, backward, all", 0 },
+    { "dispatch", KEY_DISPATCH, "HOW", 0, "Tokens to each expert, or once to a group", 0 },
+    { "loss", KEY_LOSS, "HOW", 0, "inplace (Megatron), plain, fused, kernel", 0 },
     { "again", KEY_AGAIN, "WHAT,..", 0, "Run again: norms, activations, latent", 0 },
-    { "sequence-parallel", KEY_SEQUENCE_PARALLEL, 0, 0, "Norms and residuals split over the tensor group", 0 },
-    { "graphs", KEY_GRAPHS, 0, 0, "Launches cost the host nothing (CUDA graphs)", 0 },
+    { "sequence-parallel", KEY_SEQUENCE_PARALLEL, "NO", OPTION_ARG_OPTIONAL, "Norms split over the tensor group", 0 },
+    { "graphs", KEY_GRAPHS, "NO", OPTION_ARG_OPTIONAL, "Launches cost the host nothing (CUDA graphs)", 0 },
     { "blocking", KEY_BLOCKING, 0, 0, "CUDA_LAUNCH_BLOCKING is set", 0 },
     { "hidden-experts", KEY_HIDDEN_EXPERTS, 0, 0, "What experts send is hidden behind other work", 0 },
-    { "compiled", KEY_COMPILED, 0, 0, "Small passes are part of the kernel beside them", 0 },
+    { "compiled", KEY_COMPILED, "NO", OPTION_ARG_OPTIONAL, "Small passes are part of other kernels", 0 },
+    { "within", KEY_WITHIN, "N", 0, "--shard is within groups of N devices (all)", 0 },
+    { "gradients", KEY_GRADIENTS, "BYTES", 0, "Of a gradient: 2 or 4 (the framework's)", 0 },
     { 0 },
 };
 
@@ -35,6 +39,64 @@ static void take_again(const char *argument, struct estimate_request *request, s
     struct error error = { 0 };
     if (!estimate_again_parse(argument, &request->again, &error))
         argp_error(state, "--again: %s", error.text);
+}
+
+static const struct framework *take_like(const char *argument, struct argp_state *state)
+{
+    struct error error = { 0 };
+    const struct framework *found = framework_find(argument, &error);
+    if (!found)
+        argp_error(state, "--like: %s", error.text);
+    return found;
+}
+
+// An option that may say no: "--graphs", "--graphs=no".
+static bool take_choice(const char *argument, const char *name, struct argp_state *state)
+{
+    static const char *const words[] = { "no", "yes", NULL };
+    return !argument || option_name(argument, name, words, state) == 1;
+}
+
+static uint32_t take_gradients(const char *argument, struct argp_state *state)
+{
+    const uint64_t bytes = option_count(argument, "--gradients", 2, 4, state);
+    if (bytes == 3)
+        argp_error(state, "--gradients: gradients are of 2 bytes or of 4");
+    return (uint32_t)bytes;
+}
+
+// What is not as the framework has it.
+static void take_said(int key, const char *argument, struct estimate_request *request, struct argp_state *state)
+{
+    switch (key) {
+    case KEY_ATTENTION:
+        request->attention = option_name(argument, "--attention", estimate_attention_words, state);
+        request->said |= SAID_ATTENTION;
+        break;
+    case KEY_OVERLAP:
+        request->overlap = option_name(argument, "--overlap", estimate_overlap_words, state);
+        request->said |= SAID_OVERLAP;
+        break;
+    case KEY_DISPATCH:
+        request->dispatch = option_name(argument, "--dispatch", estimate_dispatch_words, state);
+        request->said |= SAID_DISPATCH;
+        break;
+    case KEY_LOSS:
+        request->loss = option_name(argument, "--loss", estimate_loss_words, state);
+        request->said |= SAID_LOSS;
+        break;
+    case KEY_SEQUENCE_PARALLEL:
+        request->sequence_parallel = take_choice(argument, "--sequence-parallel", state);
+        request->said |= SAID_SEQUENCE_PARALLEL;
+        break;
+    case KEY_GRAPHS:
+        request->graphs = take_choice(argument, "--graphs", state);
+        request->said |= SAID_GRAPHS;
+        break;
+    default:
+        request->fused_passes = take_choice(argument, "--compiled", state);
+        request->said |= SAID_COMPILED;
+    }
 }
 
 static error_t take(int key, char *argument, struct argp_state *state)
@@ -50,26 +112,11 @@ static error_t take(int key, char *argument, struct argp_state *state)
     case KEY_PRODUCTS:
         request->products = argument;
         return 0;
-    case KEY_ATTENTION:
-        request->attention = option_name(argument, "--attention", estimate_attention_words, state);
-        return 0;
-    case KEY_OVERLAP:
-        request->overlap = option_name(argument, "--overlap", estimate_overlap_words, state);
-        return 0;
-    case KEY_DISPATCH:
-        request->dispatch = option_name(argument, "--dispatch", estimate_dispatch_words, state);
-        return 0;
-    case KEY_LOSS:
-        request->loss = option_name(argument, "--loss", estimate_loss_words, state);
+    case KEY_LIKE:
+        request->like = take_like(argument, state);
         return 0;
     case KEY_AGAIN:
         take_again(argument, request, state);
-        return 0;
-    case KEY_SEQUENCE_PARALLEL:
-        request->sequence_parallel = true;
-        return 0;
-    case KEY_GRAPHS:
-        request->graphs = true;
         return 0;
     case KEY_BLOCKING:
         request->blocking = true;
@@ -77,8 +124,20 @@ static error_t take(int key, char *argument, struct argp_state *state)
     case KEY_HIDDEN_EXPERTS:
         request->hidden_experts = true;
         return 0;
+    case KEY_WITHIN:
+        request->within = option_count(argument, "--within", 1, MOST_TOKENS, state);
+        return 0;
+    case KEY_GRADIENTS:
+        request->gradient_bytes = take_gradients(argument, state);
+        return 0;
+    case KEY_ATTENTION:
+    case KEY_OVERLAP:
+    case KEY_DISPATCH:
+    case KEY_LOSS:
+    case KEY_SEQUENCE_PARALLEL:
+    case KEY_GRAPHS:
     case KEY_COMPILED:
-        request->fused_passes = true;
+        take_said(key, argument, request, state);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;

@@ -219,8 +219,9 @@ static const struct argp argp = {
     .parser = take,
     .children = children,
     .doc = "Plans every way to share a model out over devices that are not here: tensor, context, expert, pipeline and"
-           " data parallel, what is held once, micro-batches, schedules. Layers are estimated (docs/estimate.md), and what"
-           " cannot be the best by its bounds is not planned. Ctrl-C ends it with the best so far."
+           " data parallel, what is held once, micro-batches, schedules. Layers are estimated as Megatron-Core runs them"
+           " (NVIDIA/Megatron-LM), or as --like says: what a tuned run reaches (docs/estimate.md). What cannot be the best"
+           " by its bounds is not planned. Ctrl-C ends it with the best so far."
            "\vWith --megatron or --torchtitan only what these have by name is tried. Exit code 1: nothing fits.\n\n"
            "Examples:\n"
            "  weir sweep --config config.json --device h100-sxm --devices 1024 \\\n"
@@ -353,7 +354,7 @@ static bool are_schedules(const struct given *given, struct error *error)
 
 int command_run_configs(int count, char **arguments)
 {
-    struct given given = { .how = estimate_usual(), .optimizer = OPTIMIZER_ADAMW_MASTER };
+    struct given given = { .how = estimate_unsaid(), .optimizer = OPTIMIZER_ADAMW_MASTER };
     command_parse(&argp, count, arguments, &given);
     struct error error = { 0 };
     struct transformer model;

@@ -246,7 +246,11 @@ char *weir_profile_text(const struct weir_profile *profile, struct weir_error *e
 char *weir_profile_lint(const struct weir_profile *profile, struct weir_error *error);
 void weir_profile_free(struct weir_profile *profile);
 
-// What a transformer would cost on devices that are not here (docs/estimate.md).
+// What a framework has otherwise: as it has it, or not.
+enum weir_choice { WEIR_AS_USUAL, WEIR_YES, WEIR_NO };
+
+// What a transformer would cost on devices that are not here (docs/estimate.md). What is not said is as a framework has it:
+// `like`, which docs/estimate.md lists, "megatron" (usual).
 struct weir_estimating {
     const char *device;  // needed: a built-in one ("h100-sxm"), a file or a document's text
     uint32_t tensor, context, expert, data;  // degrees; usual: 1
@@ -254,17 +258,21 @@ struct weir_estimating {
     uint32_t sequence;      // tokens in each; usual: as the model's file says
     const char *dtype;      // of activations and weights; usual: "bf16"
     const char *products;   // of what products read, "fp8"; usual: as dtype
-    const char *attention;  // "fused" (usual), "flash", "plain", "again"
-    const char *overlap;    // messages behind products: "nothing", "backward" (usual), "all"
+    const char *attention;  // "fused", "flash", "plain", "again"
+    const char *overlap;    // messages behind products: "nothing", "backward", "all"
     const char *shard;      // what devices of `data` hold once: "none" (usual), "optimizer", "gradients", "weights"
-    const char *dispatch;   // tokens to their experts: to "each" (usual), or "once" to a group of devices
-    const char *loss;       // of the logits: "inplace" (usual), "plain" (PyTorch's cross_entropy), "fused"
-    bool sequence_parallel, graphs, hidden_experts, compiled, blocking;
+    const char *dispatch;   // tokens to their experts: to "each", or "once" to a group of devices
+    const char *loss;       // of the logits: "inplace", "plain" (PyTorch's cross_entropy), "fused", "kernel"
+    enum weir_choice sequence_parallel, graphs, compiled;
+    bool hidden_experts, blocking;
     bool whole_blocks;      // no cut between a block's attention and its MLP
     // Other ways to run each layer, over groups of devices, for plans to choose among (weir_planning.choose_variants):
     // "2,tensor4sp,context2,expert8,tensor4+context2", or "all"; usual: none.
     const char *variants;
     const char *again;      // of "norms", "activations", "latent": not kept but computed again, "norms,latent"
+    const char *like;       // the framework: "megatron" (usual), "nemo", "torchtitan", ..
+    uint32_t within;        // `shard` is within groups of so many devices, which are alike; usual: all of them
+    uint32_t gradient_bytes;  // of a gradient, 2 or 4; usual: as the framework has it
 };
 
 // `config`: the path of a Hugging Face config.json, or its text. Hands out where the time goes and the profile; either

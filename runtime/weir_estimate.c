@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "profiler/estimate/estimate_variants.h"
+#include "profiler/estimate/framework.h"
 #include "runtime/weir_handles.h"
 
 static bool is_text(const char *given)
@@ -30,16 +31,56 @@ static uint64_t degree(uint32_t given)
     return given > 0 ? given : 1;
 }
 
+// A word that the framework has, where it is not given; `what` is said where it is.
+static bool given_word(const char *given, const char *name, const char *const words[], unsigned what, unsigned *word,
+                       struct estimate_request *request, struct error *error)
+{
+    if (!given)
+        return true;
+    request->said |= what;
+    return given_choice(given, name, words, word, error);
+}
+
+static void given_yes(enum weir_choice given, unsigned what, bool *choice, struct estimate_request *request)
+{
+    *choice = given == WEIR_YES;
+    request->said |= given == WEIR_AS_USUAL ? 0 : what;
+}
+
+static bool given_words(const struct weir_estimating *given, struct estimate_request *request, struct error *error)
+{
+    unsigned attention = 0, overlap = 0, dispatch = 0, loss = 0, shard = 0;
+    if (!given_word(given->attention, "attention", estimate_attention_words, SAID_ATTENTION, &attention, request, error)
+        || !given_word(given->overlap, "overlap", estimate_overlap_words, SAID_OVERLAP, &overlap, request, error)
+        || !given_word(given->dispatch, "dispatch", estimate_dispatch_words, SAID_DISPATCH, &dispatch, request, error)
+        || !given_word(given->loss, "loss", estimate_loss_words, SAID_LOSS, &loss, request, error)
+        || !given_choice(given->shard, "shard", estimate_shard_words, &shard, error))
+        return false;
+    request->attention = (enum attention_how)attention;
+    request->overlap = (enum overlap_how)overlap;
+    request->dispatch = (enum dispatch_how)dispatch;
+    request->loss = (enum loss_how)loss;
+    request->shard = (enum estimate_shard)shard;
+    given_yes(given->sequence_parallel, SAID_SEQUENCE_PARALLEL, &request->sequence_parallel, request);
+    given_yes(given->graphs, SAID_GRAPHS, &request->graphs, request);
+    given_yes(given->compiled, SAID_COMPILED, &request->fused_passes, request);
+    return true;
+}
+
+static bool given_like(const char *given, struct estimate_request *request, struct error *error)
+{
+    if (given)
+        request->like = framework_find(given, error);
+    return request->like || error_at(error, "like");
+}
+
 bool given_estimating(const struct weir_estimating *given, struct estimate_request *request, struct error *error)
 {
-    unsigned attention, overlap, shard, dispatch, loss;
-    *request = estimate_usual();
-    if (!given_choice(given->attention, "attention", estimate_attention_words, &attention, error)
-        || !given_choice(given->overlap, "overlap", estimate_overlap_words, &overlap, error)
-        || !given_choice(given->shard, "shard", estimate_shard_words, &shard, error)
-        || !given_choice(given->dispatch, "dispatch", estimate_dispatch_words, &dispatch, error)
-        || !given_choice(given->loss, "loss", estimate_loss_words, &loss, error))
+    *request = estimate_unsaid();
+    if (!given_like(given->like, request, error) || !given_words(given, request, error))
         return false;
+    if (given->gradient_bytes != 0 && given->gradient_bytes != 2 && given->gradient_bytes != 4)
+        return error_set(error, "gradient_bytes: gradients are of 2 bytes or of 4, not %u", given->gradient_bytes);
     request->tensor = degree(given->tensor);
     request->context = degree(given->context);
     request->expert = degree(given->expert);
@@ -48,17 +89,11 @@ bool given_estimating(const struct weir_estimating *given, struct estimate_reque
     request->sequence = given->sequence;
     request->dtype = given->dtype ? given->dtype : request->dtype;
     request->products = given->products;
-    request->attention = (enum attention_how)attention;
-    request->overlap = given->overlap ? (enum overlap_how)overlap : request->overlap;
-    request->shard = (enum estimate_shard)shard;
-    request->dispatch = (enum dispatch_how)dispatch;
-    request->loss = (enum loss_how)loss;
-    request->sequence_parallel = given->sequence_parallel;
-    request->graphs = given->graphs;
     request->hidden_experts = given->hidden_experts;
-    request->fused_passes = given->compiled;
     request->whole_blocks = given->whole_blocks;
     request->blocking = given->blocking;
+    request->within = given->within;
+    request->gradient_bytes = given->gradient_bytes;
     if (!given->again || estimate_again_parse(given->again, &request->again, error))
         return true;
     return error_at(error, "again");

@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 
 UNWRAPPED = 'no-dup-args-note,rmargin=10000'  # argp breaks no line
-OPTION = re.compile(r'^  (?:-(?P<short>.), |    )--(?P<long>[a-z-]+)(?:=(?P<argument>\S+))?(?:\s+(?P<about>\S.*))?$')
+OPTION = re.compile(r'^  (?:-(?P<short>.), |    )--(?P<long>[a-z-]+)(?:=(?P<argument>\S+)|\[=\S+\])?(?:\s+(?P<about>\S.*))?$')
 ITEM = re.compile(r'^  (\S+)\s+(\S.*)$')
 
 

@@ -169,7 +169,8 @@ bool config_estimate(const struct config_request *request, const struct config_r
     how.apart = row->placement == PLACEMENT_PIPELINE_INSIDE ? row->ranks : 1;
     how.micro_batch = row->micro_batch;
     how.shard = row->shard;
-    how.sequence_parallel |= row->tensor > 1;
+    if (!how.like)
+        how.sequence_parallel |= row->tensor > 1;
     how.whole_blocks = true;
     return estimate_model(request->model, request->device, &how, estimate, error);
 }

@@ -4,13 +4,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "profiler/estimate/framework.h"
 #include "profiler/estimate/layer_costs.h"
 
 const char *const estimate_attention_words[] = { "fused", "flash", "plain", "again", NULL };
 const char *const estimate_overlap_words[] = { "nothing", "backward", "all", NULL };
 const char *const estimate_shard_words[] = { "none", "optimizer", "gradients", "weights", NULL };
 const char *const estimate_dispatch_words[] = { "each", "once", NULL };
-const char *const estimate_loss_words[] = { "inplace", "plain", "fused", NULL };
+const char *const estimate_loss_words[] = { "inplace", "plain", "fused", "kernel", NULL };
 const char *const estimate_again_words[] = { "norms", "activations", "latent", NULL };
 
 bool estimate_again_parse(const char *text, unsigned *again, struct error *error)
@@ -35,6 +36,13 @@ struct estimate_request estimate_usual(void)
 {
     return (struct estimate_request){ .tensor = 1, .context = 1, .expert = 1, .data = 1, .apart = 1, .micro_batch = 1,
                                       .dtype = "bf16", .attention = ATTENTION_FUSED, .overlap = OVERLAP_BACKWARD };
+}
+
+struct estimate_request estimate_unsaid(void)
+{
+    struct estimate_request request = estimate_usual();
+    request.like = &frameworks[0];
+    return request;
 }
 
 double phase_estimate_ns(const struct phase_estimate *phase)
@@ -64,6 +72,9 @@ static bool check_degrees(const struct transformer *model, const struct estimate
     if (request->sequence_parallel && request->micro_batch * request->sequence / request->context % tensor != 0)
         return refuse_division("tensor", tensor, "the tokens that sequence parallelism splits",
                                request->micro_batch * request->sequence / request->context, error);
+    if (request->within && request->context * request->data % request->within != 0)
+        return refuse_division("within", request->within, "the devices with the same weights, context x data of them",
+                               request->context * request->data, error);
     if (expert > 1 && model->experts == 0)
         return error_set(error, "an expert degree of %llu is for models with experts, and %s has none",
                          (unsigned long long)expert, model->name);
@@ -92,6 +103,14 @@ static const struct rated_product *find_product(const struct rated_device *devic
     return NULL;
 }
 
+static bool check_attention(const struct rated_device *device, enum attention_how how, struct error *error)
+{
+    const bool is_there = how == ATTENTION_FUSED ? device->fused.forward_permille > 0
+                        : how == ATTENTION_FLASH ? device->flash.forward_permille > 0 : true;
+    return is_there || error_set(error, "%s has no such kernel for attention (%s; it has plain and again)", device->name,
+                                 estimate_attention_words[how]);
+}
+
 // --- layers -------------------------------------------------------------------
 
 static void (*const makers[])(struct layer_maker *) = {
@@ -107,13 +126,33 @@ static struct group same_parameters(const struct estimate_request *request, doub
                               : (struct group){ .ranks = alike, .stride = stride };
 }
 
+// Those that hold once what is shared, and across such groups those that hold the same share.
+struct sharing {
+    struct group within, across;
+};
+
+static double holders(const struct estimate_request *request, double alike)
+{
+    const double within = (double)request->within;
+    return within > 0 && within < alike ? within : alike;
+}
+
+static struct sharing sharing_of(const struct estimate_request *request, double alike, double stride)
+{
+    const double within = holders(request, alike), apart = request->context > 1 ? 1 : (double)request->apart;
+    if (within == alike)
+        return (struct sharing){ same_parameters(request, alike, stride), { .ranks = 1, .stride = 1 } };
+    return (struct sharing){ { .ranks = within, .stride = stride * apart },
+                             { .ranks = alike / within, .stride = stride * apart * within } };
+}
+
 // With weights in shares each layer's are gathered while the layer before computes, before F and before B; gradients
 // are dealt out behind the next B. What does not fit behind the work is waited for.
 static void share_weights(const struct estimate *estimate, struct layer_estimate *layer, double number)
 {
     const struct estimate_request *request = &estimate->request;
     const double all = (double)(request->context * request->data);
-    const struct group group = same_parameters(request, all, (double)request->tensor);
+    const struct group group = sharing_of(request, all, (double)request->tensor).within;
     if (request->shard != ESTIMATE_SHARD_WEIGHTS || all <= 1 || layer->parameters == 0)
         return;
     const double bytes = (double)layer->parameters * number;
@@ -175,12 +214,32 @@ static void count_parts(struct estimate *estimate)
 
 // --- between iterations -------------------------------------------------------
 
-// Gradients of 4 bytes are added up over all that hold the same parameters, and the optimizer reads and writes weights
-// of two kinds and two moments.
+// Of so many parameters, of which `alike` devices hold the same ones: their gradients are added up, and what is shared is
+// gathered; of shared weights the gradients that each group has dealt out by then are added up across groups.
+static double reduced_ns(const struct estimate *estimate, double parameters, double alike, double stride, double gradient)
+{
+    const struct rated_device *device = &estimate->device;
+    const struct estimate_request *request = &estimate->request;
+    const struct sharing sharing = sharing_of(request, alike, stride);
+    const double number = profile_dtype_bytes(request->dtype), share = parameters / holders(request, alike);
+    double ns = 0;
+    if (parameters <= 0 || alike <= 1)
+        return 0;
+    if (request->shard == ESTIMATE_SHARD_NONE)
+        return collective_ns(device, ALL_REDUCE, gradient * parameters, same_parameters(request, alike, stride));
+    if (request->shard != ESTIMATE_SHARD_WEIGHTS)
+        ns = collective_ns(device, REDUCE_SCATTER, gradient * parameters, sharing.within)
+            + collective_ns(device, ALL_GATHER, number * parameters, sharing.within);
+    return ns + collective_ns(device, ALL_REDUCE, gradient * share, sharing.across);
+}
+
+// The optimizer reads and writes weights of two kinds and two moments.
 static void add_update(struct estimate *estimate, double number)
 {
-    enum { GRADIENT = 4, UPDATED = 4 * 7 };
+    enum { UPDATED = 4 * 7 };
     const struct estimate_request *request = &estimate->request;
+    const struct framework_states states = framework_states(&estimate->model, request);
+    const double gradient = request->like ? states.sums ? states.sums : states.gradients : 4;
     double plain = 0, experts = 0;
     for (int i = 0; i < LAYER_PARTS; i++) {
         const struct layer_estimate *layer = &estimate->parts[i];
@@ -189,18 +248,11 @@ static void add_update(struct estimate *estimate, double number)
     }
     const double all = (double)(request->context * request->data), tensor = (double)request->tensor;
     const double expert = (double)request->expert, alike = fmax(1, all * tensor / expert);
-    const struct group same = same_parameters(request, all, tensor);
-    const struct group same_experts = same_parameters(request, alike, expert);
     const bool whole = request->shard == ESTIMATE_SHARD_NONE;
-    const enum collective down = whole ? ALL_REDUCE : REDUCE_SCATTER;
-    if (request->shard != ESTIMATE_SHARD_WEIGHTS) {
-        estimate->reduce_ns = collective_ns(&estimate->device, down, GRADIENT * plain, same)
-            + (experts > 0 ? collective_ns(&estimate->device, down, GRADIENT * experts, same_experts) : 0);
-        if (!whole)
-            estimate->reduce_ns += collective_ns(&estimate->device, ALL_GATHER, number * plain, same)
-                + (experts > 0 ? collective_ns(&estimate->device, ALL_GATHER, number * experts, same_experts) : 0);
-    }
-    const double own = whole ? plain + experts : plain / all + experts / alike;
+    estimate->reduce_ns = reduced_ns(estimate, plain, all, tensor, gradient)
+        + reduced_ns(estimate, experts, alike, expert, gradient);
+    const double own = whole ? plain + experts
+                             : plain / holders(request, all) + experts / holders(request, alike);
     estimate->update_ns = pass_ns(&estimate->device, (UPDATED + number) * own);
 }
 
@@ -211,13 +263,14 @@ bool estimate_model(const struct transformer *model, const struct rated_device *
     struct estimate_request *asked = &estimate->request;
     if (asked->sequence == 0)
         asked->sequence = model->longest;
+    framework_fill(model, device, asked);
     if (!transformer_takes(model, asked->sequence, error) || !check_degrees(model, asked, error))
         return false;
     if (asked->again & AGAIN_LATENT && !model->is_latent)
         return error_set(error, "latent is for attention that is, and that of %s is not", model->name);
     const struct rated_product *wide = find_product(device, asked->dtype, error);
     const struct rated_product *products = asked->products ? find_product(device, asked->products, error) : wide;
-    if (!wide || !products)
+    if (!wide || !products || !check_attention(device, asked->attention, error))
         return false;
     const double number = profile_dtype_bytes(asked->dtype);
     if (number == 0)

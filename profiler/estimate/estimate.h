@@ -24,8 +24,8 @@ enum dispatch_how { DISPATCH_EACH, DISPATCH_ONCE };
 
 // How the loss is computed of the logits: widened to fp32 and from there in place, as Megatron has it; by PyTorch's
 // cross_entropy, each step into memory of its own; in one kernel that writes their gradient over them (Transformer
-// Engine).
-enum loss_how { LOSS_IN_PLACE, LOSS_PLAIN, LOSS_FUSED };
+// Engine); in one kernel each way with a gradient beside them (FlashAttention's, or a compiler's).
+enum loss_how { LOSS_IN_PLACE, LOSS_PLAIN, LOSS_FUSED, LOSS_KERNEL };
 
 // What devices with the same part of the model hold once between them.
 enum estimate_shard { ESTIMATE_SHARD_NONE, ESTIMATE_SHARD_OPTIMIZER, ESTIMATE_SHARD_GRADIENTS, ESTIMATE_SHARD_WEIGHTS };
@@ -42,7 +42,17 @@ extern const char *const estimate_attention_words[], *const estimate_overlap_wor
 // "norms,latent"; false with a sentence that says what there is.
 bool estimate_again_parse(const char *text, unsigned *again, struct error *error);
 
+// What of a request is not as its framework has it (framework.h).
+enum estimate_said {
+    SAID_ATTENTION = 1, SAID_OVERLAP = 2, SAID_LOSS = 4, SAID_DISPATCH = 8, SAID_SEQUENCE_PARALLEL = 16,
+    SAID_COMPILED = 32, SAID_GRAPHS = 64,
+};
+
+struct framework;
+
 struct estimate_request {
+    const struct framework *like;  // has what `said` leaves open; NULL: all is as it stands here
+    unsigned said;                 // of enum estimate_said, together
     uint64_t tensor, context, expert, data;  // degrees, from 1; `expert` divides tensor x context x data
     uint64_t apart;                          // ranks of a pipeline between devices of a data group; 1: none
     uint64_t micro_batch, sequence;          // sequence 0: the longest that the model's file says
@@ -54,6 +64,9 @@ struct estimate_request {
     enum dispatch_how dispatch;
     enum loss_how loss;
     unsigned again;          // of enum estimate_again, together
+    uint64_t within;         // of the devices with the same part of the model, so many hold once what `shard` says, and
+                             // each such group has all of it; 0: all of them
+    uint32_t gradient_bytes;  // of a parameter, in which gradients are kept and sent; 0: as the framework has it
     bool sequence_parallel;  // what tensor parallelism leaves whole is split along the sequence
     bool graphs;             // launches cost the host nothing
     bool blocking;           // the host waits for each kernel before it launches the next (CUDA_LAUNCH_BLOCKING)
@@ -62,7 +75,11 @@ struct estimate_request {
     bool fused_passes;       // neighbouring passes over memory are one kernel, as a compiler makes them
 };
 
+// All said: nothing is like a framework.
 struct estimate_request estimate_usual(void);
+
+// What is asked where nobody says anything: all as the first framework has it.
+struct estimate_request estimate_unsaid(void);
 
 // Where some layers see a window and others all, attention is the latter's.
 enum layer_part {

@@ -15,8 +15,12 @@ static uint64_t whole_ns(const struct phase_estimate *phase)
 static uint64_t own_parameters(const struct estimate *estimate, const struct layer_estimate *layer)
 {
     const struct estimate_request *request = &estimate->request;
-    const uint64_t all = request->context * request->data;
-    const uint64_t alike = all * request->tensor > request->expert ? all * request->tensor / request->expert : 1;
+    uint64_t all = request->context * request->data;
+    uint64_t alike = all * request->tensor > request->expert ? all * request->tensor / request->expert : 1;
+    if (request->within) {
+        all = request->within < all ? request->within : all;
+        alike = request->within < alike ? request->within : alike;
+    }
     const uint64_t plain = layer->parameters - layer->expert_parameters, experts = layer->expert_parameters;
     return plain / all + (plain % all > 0) + experts / alike + (experts % alike > 0);
 }

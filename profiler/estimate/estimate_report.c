@@ -5,6 +5,7 @@
 #include "common/json.h"
 #include "common/number.h"
 #include "profiler/estimate/estimate.h"
+#include "profiler/estimate/framework.h"
 
 static const char *const names[LAYER_PARTS] = { "embedding", "attention", "windowed", "mlp", "experts", "head" };
 static const char *const phase_names[ESTIMATE_PHASES] = { "forward", "backward_input", "backward_weight" };
@@ -64,8 +65,11 @@ static void add_heading(struct text *text, const struct estimate *estimate)
     text_add(text, "%" PRIu64 " x %" PRIu64 " tokens, %s", request->micro_batch, request->sequence, request->dtype);
     if (request->products)
         text_add(text, " with products in %s", request->products);
-    text_add(text, "; tensor %" PRIu64 ", context %" PRIu64 ", expert %" PRIu64 ", data %" PRIu64 "\n\n",
+    text_add(text, "; tensor %" PRIu64 ", context %" PRIu64 ", expert %" PRIu64 ", data %" PRIu64 "\n",
              request->tensor, request->context, request->expert, request->data);
+    if (request->like)
+        framework_say(request->like, text);
+    text_add(text, "\n");
 }
 
 void estimate_print(const struct estimate *estimate, struct text *text)
@@ -150,6 +154,7 @@ void estimate_write(const struct estimate *estimate, struct text *text)
     json_put_u64(&writer, "version", 1);
     json_put_string(&writer, "model", estimate->model.name);
     json_put_string(&writer, "device", estimate->device.name);
+    json_put_string(&writer, "like", estimate->request.like ? estimate->request.like->name : "");
     json_put_u64(&writer, "parameters", transformer_parameters(&estimate->model));
     json_begin_array(&writer, "layers", JSON_LINES);
     for (int i = 0; i < LAYER_PARTS; i++)

@@ -665,9 +665,11 @@ static void add_wide_loss(struct layer_maker *maker, double logits)
     maker->layer->backward_workspace_bytes += tensor_bytes(maker->number * logits);
     if (maker->request->loss == LOSS_IN_PLACE)
         return;
-    // What was widened beside its logarithms; their gradient and its own beside these.
+    // What was widened beside its logarithms; their gradient and its own beside these; of DTensor one more.
+    const int besides = maker->tensor > 1 ? 3 : 2;
     maker->layer->workspace_bytes += tensor_bytes(4 * logits);
-    maker->layer->backward_workspace_bytes += 2 * tensor_bytes(4 * logits) - tensor_bytes(maker->number * logits);
+    maker->layer->backward_workspace_bytes +=
+        (uint64_t)besides * tensor_bytes(4 * logits) - tensor_bytes(maker->number * logits);
 }
 
 // Read twice and written; the backward scales what is there.
@@ -676,6 +678,15 @@ static void add_fused_loss(struct layer_maker *maker, double logits)
     add_pass(maker, ESTIMATE_F, 3 * logits);
     add_pass(maker, ESTIMATE_I, 2 * logits);
     keep(maker, logits);
+}
+
+// Read; read again for the gradient, which is written beside.
+static void add_kernel_loss(struct layer_maker *maker, double logits)
+{
+    add_pass(maker, ESTIMATE_F, logits);
+    add_pass(maker, ESTIMATE_I, 2 * logits);
+    keep(maker, logits);
+    maker->layer->backward_workspace_bytes += tensor_bytes(maker->number * logits);
 }
 
 // Logits are divided, go through tanh, whose output waits for the backward, and are multiplied.
@@ -709,6 +720,8 @@ void make_head(struct layer_maker *maker)
         add_cap(maker, logits);
     if (maker->request->loss == LOSS_FUSED)
         add_fused_loss(maker, logits);
+    else if (maker->request->loss == LOSS_KERNEL)
+        add_kernel_loss(maker, logits);
     else
         add_wide_loss(maker, logits);
     for (int i = 0; i < 3; i++)

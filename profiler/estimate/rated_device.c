@@ -51,8 +51,11 @@ static void read_levels(struct json *root, struct rated_device *device, uint64_t
     }
 }
 
+// What is not there the device does not have.
 static struct rated_attention read_attention(struct json *root, const char *key)
 {
+    if (!json_has(root, key))
+        return (struct rated_attention){ 0 };
     struct json attention = json_object(root, key);
     const struct rated_attention read = {
         .forward_permille = permille(&attention, "forward_permille"),
@@ -173,6 +176,8 @@ static void write_products(const struct rated_device *device, struct json_writer
 
 static void write_attention(const struct rated_attention *attention, const char *key, struct json_writer *writer)
 {
+    if (!attention->forward_permille)
+        return;
     json_begin_object(writer, key, JSON_INLINE);
     json_put_u64(writer, "forward_permille", attention->forward_permille);
     json_put_u64(writer, "backward_permille", attention->backward_permille);

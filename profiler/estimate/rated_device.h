@@ -20,7 +20,8 @@ struct rated_product {
     uint64_t kernel_ns;  // what each takes besides
 };
 
-// Attention in one kernel: the vendor's best for this device, and FlashAttention 2, which is written for all.
+// Attention in one kernel: the vendor's best for this device, and FlashAttention 2, which is written for all since A100.
+// 0: the device has none.
 struct rated_attention {
     uint64_t forward_permille, backward_permille;  // of the peak of the activations' type
 };

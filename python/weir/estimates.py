@@ -57,20 +57,24 @@ class ConfigSweep(Sweep):
 
 def estimate(config: Union[Path, Document], device: Union[str, Document], *, tensor: int = 1, context: int = 1,
              expert: int = 1, data: int = 1, micro_batch: int = 1, sequence: Optional[int] = None, dtype: str = 'bf16',
-             products: Optional[str] = None, attention: str = 'fused', overlap: str = 'backward', shard: str = 'none',
-             dispatch: str = 'each', loss: str = 'inplace', sequence_parallel: bool = False, graphs: bool = False,
-             hidden_experts: bool = False, compiled: bool = False, blocking: bool = False,
-             again: Union[str, Iterable[str]] = (), whole_blocks: bool = False, variants: Optional[str] = None) -> Estimate:
+             products: Optional[str] = None, like: str = 'megatron', attention: Optional[str] = None,
+             overlap: Optional[str] = None, shard: str = 'none', within: Optional[int] = None,
+             dispatch: Optional[str] = None, loss: Optional[str] = None, sequence_parallel: Optional[bool] = None,
+             graphs: Optional[bool] = None, compiled: Optional[bool] = None, hidden_experts: bool = False,
+             blocking: bool = False, again: Union[str, Iterable[str]] = (), gradient_bytes: Optional[int] = None,
+             whole_blocks: bool = False, variants: Optional[str] = None) -> Estimate:
     """What a transformer would cost on devices that are not here: docs/estimate.md.
 
     `config`: a Hugging Face config.json, or what is in it. `device`: "h100-sxm", a file, or a document. `tensor`,
     `context`, `expert`, `data`: how many devices share each layer, each sequence, the experts, and the weights.
-    `products`: the type that products read, such as "fp8". `attention`: "fused", "flash", "plain" or "again".
-    `overlap`: messages behind products, "nothing", "backward" or "all". `shard`: what devices of `data` hold once
-    between them. `dispatch`: a token goes to "each" of its experts, or "once" to a group of devices that has some.
-    `loss`: of the logits, "inplace" as Megatron has it, "plain" as PyTorch or "fused" as Transformer Engine.
-    `blocking`: the host waits for each kernel (CUDA_LAUNCH_BLOCKING). `again`: what is not kept but computed again in
-    the backward, of "norms", "activations", "latent".
+    `products`: the type that products read, such as "fp8". `like`: the framework, "megatron", "nemo", "torchtitan", ..;
+    what is not given of these is as that has it: `attention`, "fused", "flash", "plain" or "again"; `overlap`, messages
+    behind products, "nothing", "backward" or "all"; `dispatch`, a token to "each" of its experts, or "once" to a group
+    of devices that has some; `loss` of the logits, "inplace" as Megatron has it, "plain" as PyTorch, "fused" as
+    Transformer Engine or one "kernel" each way; `sequence_parallel`, `graphs`, `compiled`; `gradient_bytes`, 2 or 4.
+    `shard`: what devices of `data` hold once between them, or `within` groups of so many. `blocking`: the host waits for
+    each kernel (CUDA_LAUNCH_BLOCKING). `again`: what is not kept but computed again in the backward, of "norms",
+    "activations", "latent".
     `whole_blocks`: the profile has no cut between a block's attention and its MLP. `variants`: other ways to run each
     layer, over groups of devices, for partition(..., choose='variants'): "2,tensor4sp,context2,expert8", or "all".
     """
@@ -78,15 +82,20 @@ def estimate(config: Union[Path, Document], device: Union[str, Document], *, ten
         device=given_document(device), tensor=whole(tensor, 'tensor', 1), context=whole(context, 'context', 1),
         expert=whole(expert, 'expert', 1), data=whole(data, 'data', 1),
         micro_batch=whole(micro_batch, 'micro_batch', 1), sequence=whole(sequence, 'sequence', 1), dtype=encode(dtype),
-        products=encode(products), attention=encode(attention), overlap=encode(overlap), shard=encode(shard),
-        dispatch=encode(dispatch), loss=encode(loss),
-        sequence_parallel=sequence_parallel, graphs=graphs, hidden_experts=hidden_experts, compiled=compiled,
-        blocking=blocking, again=_listed(again), whole_blocks=whole_blocks, variants=encode(variants))
+        products=encode(products), like=encode(like), attention=encode(attention), overlap=encode(overlap),
+        shard=encode(shard), within=whole(within, 'within', 1), dispatch=encode(dispatch), loss=encode(loss),
+        sequence_parallel=_choice(sequence_parallel), graphs=_choice(graphs), hidden_experts=hidden_experts,
+        compiled=_choice(compiled), blocking=blocking, again=_listed(again),
+        gradient_bytes=whole(gradient_bytes, 'gradient_bytes', 1), whole_blocks=whole_blocks, variants=encode(variants))
     return Estimate(_config(config), estimating)
 
 
 def _config(given: Union[Path, Document]) -> bytes:
     return json.dumps(given).encode() if isinstance(given, Mapping) else given_path(given)
+
+
+def _choice(given: Optional[bool]) -> int:
+    return 0 if given is None else 1 if given else 2
 
 
 def _listed(words: Union[str, Iterable[str]]) -> Optional[bytes]:
@@ -100,10 +109,12 @@ def sweep_configs(config: Union[Path, Document], device: Union[str, Document], *
                   shard: Union[str, Iterable[str]] = (), schedules: Union[str, Iterable[str]] = (),
                   optimizer: str = 'adamw-master', memory: Optional[Size] = None, price: float = 0, watts: float = 0,
                   sequence: Optional[int] = None, dtype: str = 'bf16', products: Optional[str] = None,
-                  attention: str = 'fused', overlap: str = 'backward', dispatch: str = 'each',
-                  loss: str = 'inplace', sequence_parallel: bool = False, graphs: bool = False,
-                  hidden_experts: bool = False, compiled: bool = False, blocking: bool = False,
-                  again: Union[str, Iterable[str]] = (), budget: Optional[int] = None,
+                  like: str = 'megatron', attention: Optional[str] = None, overlap: Optional[str] = None,
+                  dispatch: Optional[str] = None, loss: Optional[str] = None,
+                  sequence_parallel: Optional[bool] = None, graphs: Optional[bool] = None,
+                  compiled: Optional[bool] = None, hidden_experts: bool = False, blocking: bool = False,
+                  again: Union[str, Iterable[str]] = (), within: Optional[int] = None,
+                  gradient_bytes: Optional[int] = None, budget: Optional[int] = None,
                   deadline: Optional[Time] = None, threads: Optional[int] = None, progress: Optional[Progress] = None) -> ConfigSweep:
     """A plan for every way to share a transformer out over devices that are not here: docs/estimate.md.
 
@@ -123,9 +134,11 @@ def sweep_configs(config: Union[Path, Document], device: Union[str, Document], *
     watch, best, profile = library.Watch(), ctypes.c_void_p(), ctypes.c_void_p()
     estimating = library.Estimating(
         device=given_document(device), sequence=whole(sequence, 'sequence', 1), dtype=encode(dtype),
-        products=encode(products), attention=encode(attention), overlap=encode(overlap), dispatch=encode(dispatch),
-        loss=encode(loss), sequence_parallel=sequence_parallel, graphs=graphs, hidden_experts=hidden_experts,
-        compiled=compiled, blocking=blocking, again=_listed(again))
+        products=encode(products), like=encode(like), attention=encode(attention), overlap=encode(overlap),
+        dispatch=encode(dispatch), loss=encode(loss), sequence_parallel=_choice(sequence_parallel),
+        graphs=_choice(graphs), hidden_experts=hidden_experts, compiled=_choice(compiled), blocking=blocking,
+        again=_listed(again), within=whole(within, 'within', 1),
+        gradient_bytes=whole(gradient_bytes, 'gradient_bytes', 1))
     sweeping = library.ConfigSweeping(
         estimating=estimating, devices=whole(devices, 'devices', 1), without=whole(without, 'without'),
         slow=whole(slow, 'slow'), slow_permille=whole(round(slow_rate * 1000), 'slow_rate in thousandths', 1, 1000),

@@ -63,9 +63,9 @@ class Estimating(Structure):
         ('device', c_char_p), ('tensor', c_uint32), ('context', c_uint32), ('expert', c_uint32), ('data', c_uint32),
         ('micro_batch', c_uint32), ('sequence', c_uint32), ('dtype', c_char_p), ('products', c_char_p),
         ('attention', c_char_p), ('overlap', c_char_p), ('shard', c_char_p), ('dispatch', c_char_p), ('loss', c_char_p),
-        ('sequence_parallel', c_bool), ('graphs', c_bool), ('hidden_experts', c_bool), ('compiled', c_bool),
-        ('blocking', c_bool),
-        ('whole_blocks', c_bool), ('variants', c_char_p), ('again', c_char_p),
+        ('sequence_parallel', c_int), ('graphs', c_int), ('compiled', c_int), ('hidden_experts', c_bool),
+        ('blocking', c_bool), ('whole_blocks', c_bool), ('variants', c_char_p), ('again', c_char_p), ('like', c_char_p),
+        ('within', c_uint32), ('gradient_bytes', c_uint32),
     ]
 
 

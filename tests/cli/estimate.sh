@@ -66,3 +66,10 @@ END
 sed 's/, "sliding_attention"\]/]/' oss.json > two.json; weir estimate two.json --device h100-sxm; echo "exit $?"
 sed 's/full_att/some_att/' oss.json > some.json; weir estimate some.json --device h100-sxm; echo "exit $?"
 weir estimate --list; echo "exit $?"
+# What nobody says is as a framework has it.
+weir estimate config.json --device h100-sxm --tensor 2 --like torchtitan --explain | sed -n '2,3p'
+weir estimate config.json --device h100-sxm --like deepsped; echo "exit $?"
+hidden() { weir estimate config.json --device h100-sxm --tensor 2 --json "$@" | grep -c '"hidden_ns": [1-9]'; }
+hidden --like torchtitan; hidden --like torchtitan --overlap all
+weir estimate config.json --device v100-32 --dtype fp16 --attention flash; echo "exit $?"
+weir estimate config.json --device h100-sxm --gradients 3; echo "exit $?"

@@ -48,7 +48,7 @@ cat > slow.json <<'END'
  "levels": [{"size": 4, "latency_ns": 7000, "bytes_per_second": 450000000000, "permille": 800},
             {"size": 64, "latency_ns": 30000, "bytes_per_second": 500000000, "permille": 700}]}
 END
-on_slow() { weir sweep --config config.json --device ./slow.json --devices 16 --global-batch 512 --schedules 1f1b "$@"; }
+on_slow() { weir sweep --config config.json --device ./slow.json --devices 16 --overlap backward --global-batch 512 --schedules 1f1b "$@"; }
 on_slow --megatron inside.sh --json > inside.json
 on_slow | grep "^Devices stand"
 on_slow --placement tp-cp-ep-dp-pp --megatron outside.sh --json > outside.json

@@ -1,0 +1,217 @@
+#include "profiler/estimate/framework.h"
+
+#include <string.h>
+
+#include "common/alike.h"
+
+// Bytes of a parameter. Megatron adds up the gradients of bf16 in 4 bytes and those of fp16 as they are (arguments.py:
+// accumulate_allreduce_grads_in_fp32); Adam has a copy of the weights and two moments of 4 bytes (18 and 16 bytes in
+// all, theoretical_memory_usage.py).
+#define MEGATRON_STATES .fp16 = { 2, 2, 12, 0, 0 }, .bf16 = { 2, 4, 12, 0, 0 }, .sharded = { 2, 4, 12, 0, 0 }
+// NVIDIA's recipes add up in 2 (grad_reduce_in_fp32=False), and for latent attention have moments of 2 (exp_avg_dtype).
+#define NVIDIA_STATES \
+    .fp16 = { 2, 2, 12, 0, 0 }, .bf16 = { 2, 2, 12, 0, 0 }, .sharded = { 4, 4, 8, 0, 0 }, .latent_optimizer = 8
+// PyTorch's FSDP holds parameters, gradients and two moments of 4 bytes; MixedPrecision narrows what is gathered.
+#define FSDP_STATES .fp16 = { 4, 4, 8, 0, 0 }, .bf16 = { 4, 4, 8, 0, 0 }, .sharded = { 4, 4, 8, 0, 0 }, .gathers_apart = true
+
+// Facts of before FlashAttention: scores are kept or computed again, passes are kernels of their own, and nothing of adding
+// up gradients is hidden (training.py of then: allreduce_gradients() behind the last micro-batch). Interleaved messages
+// are hidden from 2023 on (overlap_p2p_communication); before, and with 1F1B, both ends wait.
+#define EARLY_MEGATRON .attention = ATTENTION_PLAIN, .loss = LOSS_IN_PLACE, .waits_interleaved = true, MEGATRON_STATES
+
+const struct framework frameworks[] = {
+    {
+        .name = "megatron",
+        .about = "Megatron-Core",
+        .source = "NVIDIA/Megatron-LM, arguments.py and core/ of 2024 on",
+        .attention = ATTENTION_FUSED,      // Transformer Engine's, by cuDNN
+        .overlap = OVERLAP_ALL,            // tp_comm_overlap: rings of parts, as NVIDIA's recipes turn it on
+        .loss = LOSS_IN_PLACE,             // core/tensor_parallel/cross_entropy.py
+        .dispatch = DISPATCH_EACH,         // moe_token_dispatcher_type alltoall
+        .sequence_parallel = true,
+        .fused_passes = true,              // bias_swiglu_fusion, bias_dropout_fusion, apply_rope_fusion; not the router
+        .hides_reduction = true,           // overlap_grad_reduce, overlap_param_gather
+        MEGATRON_STATES,
+    },
+    {
+        .name = "megatron-2022",
+        .about = "Megatron-LM of 2022 and 2023, before FlashAttention",
+        .source = "Korthikanti et al., arXiv 2205.05198, and Megatron-LM of then",
+        .overlap = OVERLAP_BACKWARD,       // async_tensor_model_parallel_allreduce: the backward's, behind products
+        .sequence_parallel = false,        // which its runs say where they have it
+        EARLY_MEGATRON,
+    },
+    {
+        .name = "megatron-2021",
+        .about = "Megatron-LM of 2021",
+        .source = "Narayanan et al., SC '21, arXiv 2104.04473",
+        .overlap = OVERLAP_NOTHING,        // of before the asynchronous all-reduce
+        EARLY_MEGATRON,
+    },
+    {
+        .name = "nemo",
+        .about = "NVIDIA's recipes of 2024 and 2025 (NeMo, dgxc-benchmarking)",
+        .source = "NVIDIA/NeMo, performance recipes of 24.07 to 25.07",
+        .attention = ATTENTION_FUSED,
+        .overlap = OVERLAP_ALL,            // tp_comm_overlap with user buffers
+        .loss = LOSS_IN_PLACE,
+        .dispatch = DISPATCH_EACH,
+        .sequence_parallel = true,
+        .fused_passes = true,
+        .hides_reduction = true,
+        NVIDIA_STATES,
+        .gathers_apart = true,
+    },
+    {
+        .name = "bridge",
+        .about = "NVIDIA's recipes of since the autumn of 2025 (Megatron-Bridge)",
+        .source = "NVIDIA-NeMo/Megatron-Bridge, scripts/performance of 25.11 on",
+        .attention = ATTENTION_FUSED,
+        .overlap = OVERLAP_ALL,
+        .loss = LOSS_FUSED,                // cross_entropy_fusion_impl te
+        .dispatch = DISPATCH_ONCE,         // moe_flex_dispatcher_backend deepep on H100, hybridep on later ones
+        .sequence_parallel = true,
+        .fused_passes = true,
+        .fused_router = true,              // moe_router_fusion
+        .hides_reduction = true,
+        NVIDIA_STATES,
+        .gathers_apart = true,
+    },
+    {
+        .name = "torchtitan",
+        .about = "torchtitan",
+        .source = "pytorch/torchtitan, models/llama3 and docs/performance.md",
+        .attention = ATTENTION_FLASH,      // scaled_dot_product_attention
+        .overlap = OVERLAP_NOTHING,        // DTensor's collectives are waited for; async TP is asked for
+        .loss = LOSS_PLAIN,                // cross_entropy of logits in fp32
+        .dispatch = DISPATCH_EACH,
+        .sequence_parallel = true,         // parallelize.py: SequenceParallel norms in every tensor parallel plan
+        .fused_passes = true,              // its benchmarks compile
+        .fused_router = true,
+        .hides_reduction = true,           // FSDP's reduce-scatter behind the next layer's backward
+        FSDP_STATES,
+        .selective = SELECTIVE_OPERATIONS,  // activation_checkpoint.selective_ac_option "op"
+    },
+    {
+        .name = "fsdp",
+        .about = "PyTorch's FSDP as llm-foundry runs it",
+        .source = "mosaicml/llm-foundry, scripts/train/benchmarking",
+        .attention = ATTENTION_FLASH,      // attn_impl flash
+        .overlap = OVERLAP_ALL,
+        .loss = LOSS_KERNEL,               // loss_fn fused_crossentropy, by flash_attn's kernel
+        .dispatch = DISPATCH_EACH,
+        .hides_reduction = true,
+        FSDP_STATES,
+    },
+    {
+        .name = "deepspeed",
+        .about = "Megatron-DeepSpeed with its pipeline engine, as BLOOM was trained",
+        .source = "bigscience-workshop/Megatron-DeepSpeed; deepspeed/runtime/pipe/engine.py",
+        .overlap = OVERLAP_NOTHING,        // a Megatron of before the asynchronous all-reduce
+        .attention = ATTENTION_PLAIN,
+        .loss = LOSS_IN_PLACE,
+        .waits_interleaved = true,
+        .sends_whole = true,               // engine.py sends activations as they are; partitioned ones are asked for
+        .keeps_outputs = true,             // engine.py: pipe_buffers['outputs'] until BackwardPass
+        .fp16 = { 2, 2, 12, 0, 4 },        // stage_1_and_2.py: a share of the gradients is widened while it steps
+        .bf16 = { 2, 2, 12, 4, 0 },        // bf16_optimizer.py: fp32_groups_gradients_flat beside those of the weights
+        .sharded = { 2, 2, 12, 0, 4 },
+    },
+    {
+        .name = "internevo",
+        .about = "InternEvo",
+        .source = "InternLM/InternEvo, internlm/solver/optimizer/hybrid_zero_optim.py and doc/en/train_performance.md",
+        .attention = ATTENTION_FLASH,
+        .overlap = OVERLAP_ALL,
+        .loss = LOSS_KERNEL,               // FlashCrossEntropyLoss
+        .dispatch = DISPATCH_EACH,
+        .sequence_parallel = true,
+        .hides_reduction = true,
+        .fp16 = { 2, 2, 12, 0, 4 },
+        .bf16 = { 2, 2, 12, 0, 4 },        // hybrid_zero_optim.py: gradients are made fp32 in step()
+        .sharded = { 2, 2, 12, 0, 4 },
+    },
+    { 0 },
+};
+
+const struct framework *framework_find(const char *name, struct error *error)
+{
+    struct alike alike = { .distance = 0 };
+    char said[ALIKE_SAID];
+    for (size_t i = 0; frameworks[i].name; i++) {
+        if (strcmp(frameworks[i].name, name) == 0)
+            return &frameworks[i];
+        alike_try(&alike, name, frameworks[i].name);
+    }
+    struct text names = { 0 };
+    framework_names(&names);
+    error_set(error, "\"%.60s\" is none of %s%s", name, names.data ? names.data : "", alike_said(&alike, said));
+    text_clear(&names);
+    return NULL;
+}
+
+void framework_names(struct text *text)
+{
+    for (size_t i = 0; frameworks[i].name; i++)
+        text_add(text, "%s%s", i > 0 ? ", " : "", frameworks[i].name);
+}
+
+// --- what a request leaves unsaid ---------------------------------------------
+
+static bool is_said(const struct estimate_request *request, enum estimate_said what)
+{
+    return request->said & what;
+}
+
+// On a device that has no such kernels scores are kept.
+static enum attention_how attention_on(const struct rated_device *device, enum attention_how attention)
+{
+    const bool is_there = attention == ATTENTION_FUSED ? device->fused.forward_permille > 0
+                        : attention == ATTENTION_FLASH ? device->flash.forward_permille > 0 : true;
+    return is_there ? attention : ATTENTION_PLAIN;
+}
+
+void framework_fill(const struct transformer *model, const struct rated_device *device,
+                    struct estimate_request *request)
+{
+    const struct framework *like = request->like;
+    if (!like)
+        return;
+    if (!is_said(request, SAID_ATTENTION))
+        request->attention = attention_on(device, like->attention);
+    if (!is_said(request, SAID_OVERLAP))
+        request->overlap = like->overlap;
+    if (!is_said(request, SAID_LOSS))
+        request->loss = like->loss;
+    if (!is_said(request, SAID_DISPATCH))
+        request->dispatch = like->dispatch;
+    if (!is_said(request, SAID_SEQUENCE_PARALLEL))
+        request->sequence_parallel = like->sequence_parallel && request->tensor > 1;
+    if (!is_said(request, SAID_COMPILED))
+        request->fused_passes = model->experts ? like->fused_router : like->fused_passes;
+    if (!is_said(request, SAID_GRAPHS))
+        request->graphs = like->graphs && !model->experts;
+    request->said = ~0u;
+}
+
+struct framework_states framework_states(const struct transformer *model, const struct estimate_request *request)
+{
+    const struct framework *like = request->like ? request->like : &frameworks[0];
+    const bool is_wide = profile_dtype_bytes(request->dtype) >= 4;  // which needs no copy
+    struct framework_states states = is_wide ? (struct framework_states){ 4, 4, 8, 0, 0 } : request->shard == ESTIMATE_SHARD_WEIGHTS  ? like->sharded
+                                     : strcmp(request->dtype, "fp16") == 0 ? like->fp16
+                                                                           : like->bf16;
+    if (model->is_latent && like->latent_optimizer)
+        states.optimizer = like->latent_optimizer;
+    if (request->gradient_bytes) {
+        states.gradients = request->gradient_bytes;
+        states.sums = 0;
+    }
+    return states;
+}
+
+void framework_say(const struct framework *framework, struct text *text)
+{
+    text_add(text, "Like %s: %s (%s).\nThat is what a tuned run reaches; untuned ones took up to twice that.\n",
+             framework->name, framework->about, framework->source);
+}
