@@ -27,7 +27,7 @@ static const struct argp_option options[] = {
     { "sequence-parallel", KEY_SEQUENCE_PARALLEL, "NO", OPTION_ARG_OPTIONAL, "Norms split over the tensor group", 0 },
     { "graphs", KEY_GRAPHS, "NO", OPTION_ARG_OPTIONAL, "Launches cost the host nothing (CUDA graphs)", 0 },
     { "blocking", KEY_BLOCKING, 0, 0, "CUDA_LAUNCH_BLOCKING is set", 0 },
-    { "hidden-experts", KEY_HIDDEN_EXPERTS, 0, 0, "What experts send is hidden behind other work", 0 },
+    { "hidden-experts", KEY_HIDDEN_EXPERTS, "NO", OPTION_ARG_OPTIONAL, "What experts send is hidden", 0 },
     { "compiled", KEY_COMPILED, "NO", OPTION_ARG_OPTIONAL, "Small passes are part of other kernels", 0 },
     { "within", KEY_WITHIN, "N", 0, "--shard is within groups of N devices (all)", 0 },
     { "gradients", KEY_GRADIENTS, "BYTES", 0, "Of a gradient: 2 or 4 (the framework's)", 0 },
@@ -93,6 +93,10 @@ static void take_said(int key, const char *argument, struct estimate_request *re
         request->graphs = take_choice(argument, "--graphs", state);
         request->said |= SAID_GRAPHS;
         break;
+    case KEY_HIDDEN_EXPERTS:
+        request->hidden_experts = take_choice(argument, "--hidden-experts", state);
+        request->said |= SAID_HIDDEN_EXPERTS;
+        break;
     default:
         request->fused_passes = take_choice(argument, "--compiled", state);
         request->said |= SAID_COMPILED;
@@ -121,9 +125,6 @@ static error_t take(int key, char *argument, struct argp_state *state)
     case KEY_BLOCKING:
         request->blocking = true;
         return 0;
-    case KEY_HIDDEN_EXPERTS:
-        request->hidden_experts = true;
-        return 0;
     case KEY_WITHIN:
         request->within = option_count(argument, "--within", 1, MOST_TOKENS, state);
         return 0;
@@ -136,6 +137,7 @@ static error_t take(int key, char *argument, struct argp_state *state)
     case KEY_LOSS:
     case KEY_SEQUENCE_PARALLEL:
     case KEY_GRAPHS:
+    case KEY_HIDDEN_EXPERTS:
     case KEY_COMPILED:
         take_said(key, argument, request, state);
         return 0;

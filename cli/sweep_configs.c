@@ -7,6 +7,7 @@
 #include "cli/command.h"
 #include "cli/estimate_options.h"
 #include "cli/options.h"
+#include "cli/sweep_stated.h"
 #include "common/json.h"
 #include "common/number.h"
 #include "common/progress.h"
@@ -18,6 +19,7 @@ enum {
     KEY_ON_DEVICE, KEY_COUNT, KEY_WITHOUT, KEY_SLOW, KEY_PRICE, KEY_WATTS, KEY_GLOBAL_BATCH,
     KEY_TENSOR, KEY_CONTEXT, KEY_EXPERT, KEY_MICRO_BATCH, KEY_PLACEMENT, KEY_SHARD, KEY_SCHEDULES, KEY_OPTIMIZER,
     KEY_BUDGET, KEY_DEADLINE, KEY_JOBS, KEY_CSV, KEY_PLAN, KEY_PROFILE, KEY_SVG, KEY_MEGATRON, KEY_TORCHTITAN,
+    KEY_RECOMPUTE, KEY_BLOCKS, KEY_LAYOUT,
 };
 
 struct numbers {
@@ -35,6 +37,8 @@ struct given {
     size_t schedule_count;
     enum config_placement placement;
     enum estimate_shard shard;
+    struct numbers blocks;
+    struct stated_words stated;
     bool has_placement, has_shard, csv;
     enum optimizer_kind optimizer;
     struct estimate_request how;
@@ -61,6 +65,9 @@ static const struct argp_option options[] = {
     { "schedules", KEY_SCHEDULES, "LIST", 0, "1f1b,interleaved,zb-h1,zb-v", 0 },
     { "optimizer", KEY_OPTIMIZER, "NAME", 0, "adamw-master (usual), adam8bit, ...", 0 },
     OPTION_MEMORY,
+    { "recompute", KEY_RECOMPUTE, "HOW", 0, "Of the layout to judge: none, selective, full, N, mlp,..", 0 },
+    { "blocks", KEY_BLOCKS, "LIST", 0, "Of it: blocks of each stage (evenly)", 0 },
+    { "layout", KEY_LAYOUT, "TEXT", 0, "Instead: Megatron's layout, Et*2|(t*3|)*6tmL", 0 },
     { "budget", KEY_BUDGET, "N", 0, "Units of work for each of the best plans (200000)", 0 },
     { "deadline", KEY_DEADLINE, "TIME", 0, "Time for all, such as 10s; results then vary", 0 },
     { "jobs", KEY_JOBS, "N", 0, "Threads (one per core); the result is the same", 0 },
@@ -96,6 +103,10 @@ static error_t take_list(int key, char *argument, struct given *given, struct ar
         return take_numbers(argument, "--chunks", &given->chunks, state);
     case KEY_MICRO_BATCH:
         return take_numbers(argument, "--micro-batch", &given->micro_batch, state);
+    case KEY_BLOCKS:
+        given->blocks.count = option_counts(argument, "--blocks", 0, CONFIG_MOST_DEGREE, given->blocks.at,
+                                            CONFIG_MOST_NUMBERS, state);
+        return 0;
     case KEY_SCHEDULES:
         given->schedule_count =
             option_names(argument, "schedules", &given->names, given->schedules, CONFIG_MOST_SCHEDULES, state);
@@ -175,6 +186,12 @@ static error_t take(int key, char *argument, struct argp_state *state)
     case KEY_GLOBAL_BATCH:
         given->global_batch = option_count(argument, "--global-batch", 1, JSON_MAX, state);
         return 0;
+    case KEY_RECOMPUTE:
+        given->stated.recompute = argument;
+        return 0;
+    case KEY_LAYOUT:
+        given->stated.layout = argument;
+        return 0;
     case KEY_PLACEMENT:
         given->placement = option_name(argument, "--placement", config_placement_names, state);
         given->has_placement = true;
@@ -219,13 +236,16 @@ static const struct argp argp = {
     .parser = take,
     .children = children,
     .doc = "Plans every way to share a model out over devices that are not here: tensor, context, expert, pipeline and"
-           " data parallel, what is held once, micro-batches, schedules. Layers are estimated as Megatron-Core runs them"
-           " (NVIDIA/Megatron-LM), or as --like says: what a tuned run reaches (docs/estimate.md). What cannot be the best"
-           " by its bounds is not planned. Ctrl-C ends it with the best so far."
+           " data parallel, what is held once, micro-batches, schedules. Layers are estimated as Megatron-Core runs"
+           " them (NVIDIA/Megatron-LM), or as --like says: what a tuned run reaches (docs/estimate.md). What cannot be"
+           " the best by its bounds is not planned. With one value of each and --recompute that layout is judged."
+           " Ctrl-C ends it with the best so far."
            "\vWith --megatron or --torchtitan only what these have by name is tried. Exit code 1: nothing fits.\n\n"
            "Examples:\n"
            "  weir sweep --config config.json --device h100-sxm --devices 1024 \\\n"
-           "      --global-batch 1024 --sequence 8192 --megatron args.sh\n",
+           "      --global-batch 1024 --sequence 8192 --megatron args.sh\n"
+           "  weir sweep --config config.json --device h100-sxm --devices 128 \\\n"
+           "      --global-batch 256 --tensor 8 --ranks 8 --chunks 5 --recompute full\n",
 };
 
 // --- files for the best -------------------------------------------------------
@@ -352,6 +372,13 @@ static bool are_schedules(const struct given *given, struct error *error)
     return true;
 }
 
+static bool judges(struct given *given)
+{
+    given->stated.blocks = list(&given->blocks);
+    given->stated.has_shard = given->has_shard;
+    return is_stated(&given->stated);
+}
+
 int command_run_configs(int count, char **arguments)
 {
     struct given given = { .how = estimate_unsaid(), .optimizer = OPTIMIZER_ADAMW_MASTER };
@@ -361,19 +388,22 @@ int command_run_configs(int count, char **arguments)
     struct rated_device device;
     struct progress progress = { 0 };
     struct config_sweep *sweep = NULL;
+    int judged = -1;
     if (transformer_load(given.config, &model, &error) && rated_device_load(given.device, &device, &error)) {
         struct config_request request = request_of(&given);
         request.model = &model;
         request.device = &device;
         request.self = &progress;
-        if (are_schedules(&given, &error) && config_check(&request, &error)) {  // else an option is wrong, and no file
+        if (are_schedules(&given, &error) && config_check(&request, &error) && judges(&given)) {
+            judged = sweep_stated(&request, &given.stated, &given.shared);
+        } else if (error.kind == ERROR_NONE) {  // else an option is wrong, and no file
             sweep = config_sweep_run(&request, &error);
             progress_end(&progress);
             if (!sweep)
                 estimate_name_files(given.config, given.device, &device, &error);
         }
     }
-    const int code = sweep ? print(&given, sweep) : command_fail(&error);
+    const int code = judged >= 0 ? judged : sweep ? print(&given, sweep) : command_fail(&error);
     config_sweep_free(sweep);
     free(given.names);
     return code;

@@ -262,9 +262,9 @@ struct weir_estimating {
     const char *overlap;    // messages behind products: "nothing", "backward", "all"
     const char *shard;      // what devices of `data` hold once: "none" (usual), "optimizer", "gradients", "weights"
     const char *dispatch;   // tokens to their experts: to "each", or "once" to a group of devices
-    const char *loss;       // of the logits: "inplace", "plain" (PyTorch's cross_entropy), "fused", "kernel"
-    enum weir_choice sequence_parallel, graphs, compiled;
-    bool hidden_experts, blocking;
+    const char *loss;       // of the logits: "inplace", "plain" (PyTorch's cross_entropy), "fused", "kernel", "compiled"
+    enum weir_choice sequence_parallel, graphs, compiled, hidden_experts;
+    bool blocking;
     bool whole_blocks;      // no cut between a block's attention and its MLP
     // Other ways to run each layer, over groups of devices, for plans to choose among (weir_planning.choose_variants):
     // "2,tensor4sp,context2,expert8,tensor4+context2", or "all"; usual: none.
@@ -453,6 +453,26 @@ struct weir_config_sweeping {
 // be NULL, and `answer`. Between iterations gradients are added up, beside what the plan has: its row's `between_ns`.
 bool weir_sweep_configs(const char *config, const struct weir_config_sweeping *sweeping, struct weir_answer *answer,
                         struct weir_plan **best, struct weir_profile **profile, struct weir_error *error);
+
+struct weir_stating {
+    // The device, how layers are estimated, and the degrees, micro_batch and shard of the layout; without a shard the
+    // framework's.
+    struct weir_estimating estimating;
+    const char *placement;   // usual: "tp-cp-ep-dp-pp"
+    const char *schedule;    // usual: "1f1b", or "interleaved" with chunks
+    uint32_t ranks, chunks;  // of a pipeline, and stages on each; usual: 1, or the schedule's own
+    uint32_t micro_batches;  // needed: of each pipeline, in an iteration; any number
+    const char *recompute;   // "none" (usual), "selective", "full", "4" of each rank's blocks, "mlp,layernorm"
+    struct weir_numbers blocks;  // of each stage; usual: evenly
+    const char *layout;      // instead, Megatron's --pipeline-model-parallel-layout: "Et*2|(t*3|)*6tmL"
+    uint32_t expert_tensor;  // devices that share each expert; usual: 1
+    uint32_t offloaded;      // blocks of each stage whose kept bytes are on the host
+};
+
+// What an iteration of this very layout takes, where that goes, what each rank holds and whether it fits: the document
+// "weir.judgement". `config` as of weir_estimate(). A layout that does not fit is judged as well.
+bool weir_judge(const char *config, const struct weir_stating *stating, struct weir_answer *answer,
+                struct weir_error *error);
 
 // --- schedules: what each rank does, in which order ----------------------------------
 

@@ -63,6 +63,7 @@ static bool given_words(const struct weir_estimating *given, struct estimate_req
     request->shard = (enum estimate_shard)shard;
     given_yes(given->sequence_parallel, SAID_SEQUENCE_PARALLEL, &request->sequence_parallel, request);
     given_yes(given->graphs, SAID_GRAPHS, &request->graphs, request);
+    given_yes(given->hidden_experts, SAID_HIDDEN_EXPERTS, &request->hidden_experts, request);
     given_yes(given->compiled, SAID_COMPILED, &request->fused_passes, request);
     return true;
 }
@@ -89,7 +90,6 @@ bool given_estimating(const struct weir_estimating *given, struct estimate_reque
     request->sequence = given->sequence;
     request->dtype = given->dtype ? given->dtype : request->dtype;
     request->products = given->products;
-    request->hidden_experts = given->hidden_experts;
     request->whole_blocks = given->whole_blocks;
     request->blocking = given->blocking;
     request->within = given->within;

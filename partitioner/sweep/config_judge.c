@@ -24,6 +24,17 @@ double config_tokens_per_second(const struct config_sweep *sweep, uint64_t itera
     return tokens / ((double)iteration_ns / 1e9) / present(request);
 }
 
+double config_headroom(const struct transformer *model, enum estimate_shard shard)
+{
+    return model->experts || shard == ESTIMATE_SHARD_WEIGHTS ? 0.2 : 0.08;
+}
+
+uint64_t config_memory(const struct config_sweep *sweep, enum estimate_shard shard)
+{
+    const double headroom = config_headroom(sweep->request.model, shard);
+    return sweep->request.memory_bytes ? sweep->memory_bytes : (uint64_t)((double)sweep->memory_bytes / (1 + headroom));
+}
+
 uint64_t config_left_out_ns(const struct config_sweep *sweep)
 {
     const struct config_sweep *without = sweep->left_out;

@@ -7,6 +7,7 @@
 #include "common/array.h"
 #include "common/number.h"
 #include "partitioner/sweep/config_bound.h"
+#include "profiler/estimate/framework.h"
 #include "schedules/generators/generate.h"
 
 enum { MOST_ROWS = 2000000, MOST_MICRO_BATCHES = 1 << 14, MOST_CHOICES = 64, LEAST_TOKENS = 4096 };
@@ -79,7 +80,9 @@ static double between_ns(const struct space *space, const struct config_row *row
     const double stage = space->costs.work_ns / row->ranks;
     const double reduce = space->reduce_ns / row->ranks;
     const double slowest = config_speed(space->request, row, row->ranks - 1);
-    return fmax(0.1 * reduce, reduce - stage) + estimate->update_ns / row->ranks / slowest;
+    const struct framework *like = space->request->how.like;
+    const double left = !like || like->hides_reduction ? fmax(0.1 * reduce, reduce - stage) : reduce;
+    return left + estimate->update_ns / row->ranks / slowest;
 }
 
 static bool add_row(struct space *space, const struct config_row *made)
@@ -232,7 +235,7 @@ static size_t find_ways(struct space *space, struct config_row *row, struct way 
         if (!estimate_row(space, row, why))
             return 0;
         ways[count++] = (struct way){ row->placement, config_hops(space->request, row),
-                                      config_costs(space->request, space->sweep->memory_bytes, space->estimate),
+                                      config_costs(space->request, config_memory(space->sweep, row->shard), space->estimate),
                                       space->estimate->reduce_ns };
     }
     if (count == 2 && is_no_slower(space, &ways[0], &ways[1], row->ranks))

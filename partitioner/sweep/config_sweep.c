@@ -93,7 +93,7 @@ static bool plan_row(const struct config_sweep *sweep, struct config_row *row, s
 {
     const struct config_request *request = &sweep->request;
     struct profile *profile = config_profile(request, row, error);
-    struct cluster *cluster = profile ? config_cluster(request, row, sweep->memory_bytes, error) : NULL;
+    struct cluster *cluster = profile ? config_cluster(request, row, config_memory(sweep, row->shard), error) : NULL;
     if (!cluster) {
         profile_free(profile);
         return false;

@@ -49,7 +49,7 @@ struct config_request {
     const char *const *schedules;   // none: 1f1b, interleaved, zb-h1, zb-v
     size_t schedule_count;
     struct holding holding;         // the optimizer's
-    uint64_t memory_bytes;          // 0: the device's, without what is reserved
+    uint64_t memory_bytes;          // 0: the device's, without what is reserved, and with room for what estimates miss
     uint64_t budget;                // units of work for each of the best; 0: CONFIG_DEFAULT_BUDGET
     uint64_t deadline_ns;           // wall-clock time; 0: any. What is tried until then depends on the machine.
     unsigned threads;               // 0: one per core; the result is the same
@@ -116,7 +116,7 @@ struct config_sweep {
     uint64_t lower_bound_ns;  // no row can be quicker
     struct config_sweep *left_out;  // the same without the slow devices; NULL: there are none, or no way without them
     double model_flops;       // of an iteration, forward and backward, without what is run again
-    uint64_t memory_bytes;
+    uint64_t memory_bytes;    // of a device, without what is reserved
     char stopped[80];         // why it ended early, or empty
     enum config_obstacle obstacle;  // the furthest that a way to share out came which is no row
     char met[300];                  // and the first that came there
@@ -133,6 +133,11 @@ struct profile *config_profile(const struct config_request *request, const struc
 // Of an iteration that takes so long: model flops' share of the devices' peak, and tokens per second of each device.
 double config_utilization(const struct config_sweep *sweep, uint64_t iteration_ns);
 double config_tokens_per_second(const struct config_sweep *sweep, uint64_t iteration_ns);
+
+// What one of ten published runs takes of memory beyond what is said of it, as a share
+// (bench/peers/compare_estimates.py), and what a plan may take of a device: without that, but where memory was given.
+double config_headroom(const struct transformer *model, enum estimate_shard shard);
+uint64_t config_memory(const struct config_sweep *sweep, enum estimate_shard shard);
 
 // The iteration without the slow devices, or 0.
 uint64_t config_left_out_ns(const struct config_sweep *sweep);

@@ -6,6 +6,7 @@
 #include "common/number.h"
 #include "common/shown.h"
 #include "partitioner/sweep/config_sweep.h"
+#include "profiler/estimate/framework.h"
 
 enum { MOST_SHOWN = 12, CONFIGS_VERSION = 2 };
 
@@ -138,6 +139,20 @@ static void print_slow(const struct config_sweep *sweep, struct text *text)
                  100 * (1 - (double)with / (double)without));
 }
 
+// The best that is shared out otherwise.
+static void print_next(const struct config_sweep *sweep, struct text *text)
+{
+    const struct config_row *const shown[] = { sweep->best }, *next = next_best(sweep, shown, 1);
+    char time[NUMBER_SIZE], peak[NUMBER_SIZE];
+    if (!next || next->outcome != CONFIG_PLANNED)
+        return;
+    text_add(text, "Next to it: tensor %u, context %u, expert %u, pipeline %u, data %u, shared: %s: %s, %.1f %% more, in %s.\n",
+             next->tensor, next->context, next->expert, next->ranks, next->data, estimate_shard_words[next->shard],
+             time_format(next->iteration_ns, time),
+             100 * ((double)next->iteration_ns / (double)sweep->best->iteration_ns - 1),
+             bytes_format(next->peak_bytes, peak));
+}
+
 static void print_best(const struct config_sweep *sweep, struct text *text)
 {
     const struct config_row *best = sweep->best;
@@ -157,6 +172,10 @@ static void print_best(const struct config_sweep *sweep, struct text *text)
              time_format(best->iteration_ns, time), 100 * config_utilization(sweep, best->iteration_ns),
              config_tokens_per_second(sweep, best->iteration_ns), bytes_format(best->peak_bytes, peak),
              bytes_format(sweep->memory_bytes, memory));
+    if (!sweep->request.memory_bytes)
+        text_add(text, "One of ten published runs took %.0f %% more memory than is said, for which there is room.\n",
+                 100 * config_headroom(sweep->request.model, best->shard));
+    print_next(sweep, text);
     if (sweep->request.price > 0)
         text_add(text, "A billion tokens cost %.4g, at %.4g for a device and an hour.\n",
                  config_price(sweep, best->iteration_ns), sweep->request.price);
@@ -187,6 +206,8 @@ void config_print(const struct config_sweep *sweep, struct text *text)
              (unsigned long long)request->how.sequence);
     holding_say(&request->holding, text);
     text_add(text, "; estimated\n");
+    if (request->how.like)
+        framework_say(request->how.like, text);
     if (sweep->best)
         print_rows(sweep, text);
     print_counts(sweep, text);
@@ -252,6 +273,7 @@ void config_write(const struct config_sweep *sweep, struct text *text)
     json_put_u64(&writer, "version", CONFIGS_VERSION);
     json_put_string(&writer, "model", request->model->name);
     json_put_string(&writer, "device", request->device->name);
+    json_put_string(&writer, "like", request->how.like ? request->how.like->name : "");
     json_put_u64(&writer, "parameters", transformer_parameters(request->model));
     json_put_u64(&writer, "devices", request->devices);
     if (request->without)

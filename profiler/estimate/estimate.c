@@ -11,7 +11,7 @@ const char *const estimate_attention_words[] = { "fused", "flash", "plain", "aga
 const char *const estimate_overlap_words[] = { "nothing", "backward", "all", NULL };
 const char *const estimate_shard_words[] = { "none", "optimizer", "gradients", "weights", NULL };
 const char *const estimate_dispatch_words[] = { "each", "once", NULL };
-const char *const estimate_loss_words[] = { "inplace", "plain", "fused", "kernel", NULL };
+const char *const estimate_loss_words[] = { "inplace", "plain", "fused", "kernel", "compiled", NULL };
 const char *const estimate_again_words[] = { "norms", "activations", "latent", NULL };
 
 bool estimate_again_parse(const char *text, unsigned *again, struct error *error)
@@ -155,9 +155,10 @@ static void share_weights(const struct estimate *estimate, struct layer_estimate
     const struct group group = sharing_of(request, all, (double)request->tensor).within;
     if (request->shard != ESTIMATE_SHARD_WEIGHTS || all <= 1 || layer->parameters == 0)
         return;
-    const double bytes = (double)layer->parameters * number;
-    const double gather = collective_ns(&estimate->device, ALL_GATHER, bytes, group);
-    const double deal = collective_ns(&estimate->device, REDUCE_SCATTER, bytes, group);
+    const double sent = request->like ? framework_states(&estimate->model, request).sent : number;
+    const double parameters = (double)layer->parameters;
+    const double gather = collective_ns(&estimate->device, ALL_GATHER, parameters * number, group);
+    const double deal = collective_ns(&estimate->device, REDUCE_SCATTER, parameters * sent, group);
     struct phase_estimate *forward = &layer->phases[ESTIMATE_F], *backward = &layer->phases[ESTIMATE_I];
     const double work = phase_estimate_ns(backward) + phase_estimate_ns(&layer->phases[ESTIMATE_W]);
     const double in_forward = fmax(0, gather - phase_estimate_ns(forward));
@@ -216,7 +217,7 @@ static void count_parts(struct estimate *estimate)
 
 // Of so many parameters, of which `alike` devices hold the same ones: their gradients are added up, and what is shared is
 // gathered; of shared weights the gradients that each group has dealt out by then are added up across groups.
-static double reduced_ns(const struct estimate *estimate, double parameters, double alike, double stride, double gradient)
+static double reduced_ns(struct estimate *estimate, double parameters, double alike, double stride, double gradient)
 {
     const struct rated_device *device = &estimate->device;
     const struct estimate_request *request = &estimate->request;
@@ -227,9 +228,11 @@ static double reduced_ns(const struct estimate *estimate, double parameters, dou
         return 0;
     if (request->shard == ESTIMATE_SHARD_NONE)
         return collective_ns(device, ALL_REDUCE, gradient * parameters, same_parameters(request, alike, stride));
-    if (request->shard != ESTIMATE_SHARD_WEIGHTS)
-        ns = collective_ns(device, REDUCE_SCATTER, gradient * parameters, sharing.within)
-            + collective_ns(device, ALL_GATHER, number * parameters, sharing.within);
+    if (request->shard != ESTIMATE_SHARD_WEIGHTS) {
+        const double gather = collective_ns(device, ALL_GATHER, number * parameters, sharing.within);
+        estimate->gather_ns += gather;
+        ns = collective_ns(device, REDUCE_SCATTER, gradient * parameters, sharing.within) + gather;
+    }
     return ns + collective_ns(device, ALL_REDUCE, gradient * share, sharing.across);
 }
 
@@ -239,7 +242,7 @@ static void add_update(struct estimate *estimate, double number)
     enum { UPDATED = 4 * 7 };
     const struct estimate_request *request = &estimate->request;
     const struct framework_states states = framework_states(&estimate->model, request);
-    const double gradient = request->like ? states.sums ? states.sums : states.gradients : 4;
+    const double gradient = request->like ? states.sent : 4;
     double plain = 0, experts = 0;
     for (int i = 0; i < LAYER_PARTS; i++) {
         const struct layer_estimate *layer = &estimate->parts[i];

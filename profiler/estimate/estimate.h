@@ -24,8 +24,9 @@ enum dispatch_how { DISPATCH_EACH, DISPATCH_ONCE };
 
 // How the loss is computed of the logits: widened to fp32 and from there in place, as Megatron has it; by PyTorch's
 // cross_entropy, each step into memory of its own; in one kernel that writes their gradient over them (Transformer
-// Engine); in one kernel each way with a gradient beside them (FlashAttention's, or a compiler's).
-enum loss_how { LOSS_IN_PLACE, LOSS_PLAIN, LOSS_FUSED, LOSS_KERNEL };
+// Engine); in one kernel each way with a gradient beside them (FlashAttention's, or a compiler's); as Megatron has it, put
+// together by a compiler (--cross-entropy-loss-fusion), which makes a copy.
+enum loss_how { LOSS_IN_PLACE, LOSS_PLAIN, LOSS_FUSED, LOSS_KERNEL, LOSS_COMPILED };
 
 // What devices with the same part of the model hold once between them.
 enum estimate_shard { ESTIMATE_SHARD_NONE, ESTIMATE_SHARD_OPTIMIZER, ESTIMATE_SHARD_GRADIENTS, ESTIMATE_SHARD_WEIGHTS };
@@ -45,7 +46,7 @@ bool estimate_again_parse(const char *text, unsigned *again, struct error *error
 // What of a request is not as its framework has it (framework.h).
 enum estimate_said {
     SAID_ATTENTION = 1, SAID_OVERLAP = 2, SAID_LOSS = 4, SAID_DISPATCH = 8, SAID_SEQUENCE_PARALLEL = 16,
-    SAID_COMPILED = 32, SAID_GRAPHS = 64,
+    SAID_COMPILED = 32, SAID_GRAPHS = 64, SAID_HIDDEN_EXPERTS = 128,
 };
 
 struct framework;
@@ -66,6 +67,7 @@ struct estimate_request {
     unsigned again;          // of enum estimate_again, together
     uint64_t within;         // of the devices with the same part of the model, so many hold once what `shard` says, and
                              // each such group has all of it; 0: all of them
+    uint32_t metrics;        // cross entropies of the logits that are computed to be told, beside the loss
     uint32_t gradient_bytes;  // of a parameter, in which gradients are kept and sent; 0: as the framework has it
     bool sequence_parallel;  // what tensor parallelism leaves whole is split along the sequence
     bool graphs;             // launches cost the host nothing
@@ -108,7 +110,8 @@ struct estimate {
     struct estimate_request request;
     struct layer_estimate parts[LAYER_PARTS];  // each kind of layer once
     uint64_t counts[LAYER_PARTS];
-    double reduce_ns;  // the gradients of all of it, over the devices that hold the same
+    double reduce_ns;  // the gradients of all of it, over the devices that hold the same, with
+    double gather_ns;  // what shares are gathered in once they are updated
     double update_ns;  // the optimizer's pass over all of it
 };
 

@@ -7,17 +7,36 @@
 // Bytes of a parameter. Megatron adds up the gradients of bf16 in 4 bytes and those of fp16 as they are (arguments.py:
 // accumulate_allreduce_grads_in_fp32); Adam has a copy of the weights and two moments of 4 bytes (18 and 16 bytes in
 // all, theoretical_memory_usage.py).
-#define MEGATRON_STATES .fp16 = { 2, 2, 12, 0, 0 }, .bf16 = { 2, 4, 12, 0, 0 }, .sharded = { 2, 4, 12, 0, 0 }
+#define MEGATRON_STATES .fp16 = { 2, 2, 12, 0, 2, 0 }, .bf16 = { 2, 4, 12, 0, 4, 0 }, .sharded = { 2, 4, 12, 0, 4, 0 }
 // NVIDIA's recipes add up in 2 (grad_reduce_in_fp32=False), and for latent attention have moments of 2 (exp_avg_dtype).
 #define NVIDIA_STATES \
-    .fp16 = { 2, 2, 12, 0, 0 }, .bf16 = { 2, 2, 12, 0, 0 }, .sharded = { 4, 4, 8, 0, 0 }, .latent_optimizer = 8
-// PyTorch's FSDP holds parameters, gradients and two moments of 4 bytes; MixedPrecision narrows what is gathered.
-#define FSDP_STATES .fp16 = { 4, 4, 8, 0, 0 }, .bf16 = { 4, 4, 8, 0, 0 }, .sharded = { 4, 4, 8, 0, 0 }, .gathers_apart = true
+    .fp16 = { 2, 2, 12, 0, 2, 0 }, .bf16 = { 2, 2, 12, 0, 2, 0 }, .sharded = { 4, 4, 8, 0, 2, 0 }, .latent_optimizer = 8
+// PyTorch's FSDP holds parameters, gradients and two moments of 4 bytes; MixedPrecision narrows what is gathered, and in
+// Composer's PURE what is dealt out of gradients, which torchtitan deals out in 4 (mixed_precision_reduce).
+#define FSDP_STATES(sent) \
+    .fp16 = { 4, 4, 8, 0, sent, 0 }, .bf16 = { 4, 4, 8, 0, sent, 0 }, .sharded = { 4, 4, 8, 0, sent, 0 }
 
 // Facts of before FlashAttention: scores are kept or computed again, passes are kernels of their own, and nothing of adding
 // up gradients is hidden (training.py of then: allreduce_gradients() behind the last micro-batch). Interleaved messages
-// are hidden from 2023 on (overlap_p2p_communication); before, and with 1F1B, both ends wait.
-#define EARLY_MEGATRON .attention = ATTENTION_PLAIN, .loss = LOSS_IN_PLACE, .waits_interleaved = true, MEGATRON_STATES
+// are hidden from 2023 on (overlap_p2p_communication); before, and with 1F1B, both ends wait, and the host with them
+// (p2p_communication.py: torch.cuda.synchronize() behind batch_isend_irecv()).
+#define EARLY_MEGATRON .attention = ATTENTION_PLAIN, .loss = LOSS_IN_PLACE, .waits_interleaved = true, \
+    .synchronizes = true, MEGATRON_STATES
+
+// Attention is scaled_dot_product_attention; DTensor's collectives are waited for, and async TP is asked for; norms are
+// sequence parallel in every tensor parallel plan (parallelize.py); its benchmarks compile; FSDP deals out gradients behind
+// the next layer's backward; activation_checkpoint.selective_ac_option is "op".
+#define TORCHTITAN \
+    .attention = ATTENTION_FLASH, .overlap = OVERLAP_NOTHING, .dispatch = DISPATCH_EACH, .sequence_parallel = true, \
+    .fused_passes = true, .fused_router = true, .hides_reduction = true, .hides_gather = true, \
+    .shard = ESTIMATE_SHARD_WEIGHTS, FSDP_STATES(4), .selective = SELECTIVE_OPERATIONS
+
+// NVIDIA's recipes since the autumn of 2025: the loss is Transformer Engine's (cross_entropy_fusion_impl te), tokens go by
+// DeepEP on H100 and HybridEP on later ones (moe_flex_dispatcher_backend), and the router is fused (moe_router_fusion).
+#define BRIDGE \
+    .attention = ATTENTION_FUSED, .overlap = OVERLAP_ALL, .loss = LOSS_FUSED, .dispatch = DISPATCH_ONCE, \
+    .sequence_parallel = true, .fused_passes = true, .fused_router = true, .hides_reduction = true, .hides_gather = true, \
+    .shard = ESTIMATE_SHARD_OPTIMIZER, NVIDIA_STATES
 
 const struct framework frameworks[] = {
     {
@@ -30,7 +49,9 @@ const struct framework frameworks[] = {
         .dispatch = DISPATCH_EACH,         // moe_token_dispatcher_type alltoall
         .sequence_parallel = true,
         .fused_passes = true,              // bias_swiglu_fusion, bias_dropout_fusion, apply_rope_fusion; not the router
-        .hides_reduction = true,           // overlap_grad_reduce, overlap_param_gather
+        .hides_reduction = true,           // overlap_grad_reduce
+        .hides_gather = true,              // overlap_param_gather
+        .shard = ESTIMATE_SHARD_OPTIMIZER,  // use_distributed_optimizer
         MEGATRON_STATES,
     },
     {
@@ -59,38 +80,37 @@ const struct framework frameworks[] = {
         .sequence_parallel = true,
         .fused_passes = true,
         .hides_reduction = true,
+        .hides_gather = true,
+        .shard = ESTIMATE_SHARD_OPTIMIZER,
         NVIDIA_STATES,
-        .gathers_apart = true,
     },
     {
         .name = "bridge",
-        .about = "NVIDIA's recipes of since the autumn of 2025 (Megatron-Bridge)",
-        .source = "NVIDIA-NeMo/Megatron-Bridge, scripts/performance of 25.11 on",
-        .attention = ATTENTION_FUSED,
-        .overlap = OVERLAP_ALL,
-        .loss = LOSS_FUSED,                // cross_entropy_fusion_impl te
-        .dispatch = DISPATCH_ONCE,         // moe_flex_dispatcher_backend deepep on H100, hybridep on later ones
-        .sequence_parallel = true,
-        .fused_passes = true,
-        .fused_router = true,              // moe_router_fusion
-        .hides_reduction = true,
-        NVIDIA_STATES,
-        .gathers_apart = true,
+        .about = "NVIDIA's recipes of since June 2026 (Megatron-Bridge)",
+        .source = "NVIDIA-NeMo/Megatron-Bridge, scripts/performance of 26.06 on",
+        BRIDGE,
+        .graphs_with_experts = true,       // cuda_graph_impl full_iteration, without dropping tokens
+        .hides_experts = true,             // overlap_moe_expert_parallel_comm
+    },
+    {
+        .name = "bridge-2025",
+        .about = "NVIDIA's recipes of autumn 2025 to spring 2026 (Megatron-Bridge)",
+        .source = "NVIDIA-NeMo/Megatron-Bridge, scripts/performance of 25.11 to 26.04",
+        BRIDGE,
     },
     {
         .name = "torchtitan",
-        .about = "torchtitan",
-        .source = "pytorch/torchtitan, models/llama3 and docs/performance.md",
-        .attention = ATTENTION_FLASH,      // scaled_dot_product_attention
-        .overlap = OVERLAP_NOTHING,        // DTensor's collectives are waited for; async TP is asked for
-        .loss = LOSS_PLAIN,                // cross_entropy of logits in fp32
-        .dispatch = DISPATCH_EACH,
-        .sequence_parallel = true,         // parallelize.py: SequenceParallel norms in every tensor parallel plan
-        .fused_passes = true,              // its benchmarks compile
-        .fused_router = true,
-        .hides_reduction = true,           // FSDP's reduce-scatter behind the next layer's backward
-        FSDP_STATES,
-        .selective = SELECTIVE_OPERATIONS,  // activation_checkpoint.selective_ac_option "op"
+        .about = "torchtitan of since March 2025",
+        .source = "pytorch/torchtitan, models/llama3, config/job_config.py and benchmarks/",
+        TORCHTITAN,
+        .loss = LOSS_KERNEL,               // compile.components: model and loss
+    },
+    {
+        .name = "torchtitan-2024",
+        .about = "torchtitan of before March 2025",
+        .source = "pytorch/torchtitan, docs/performance.md and benchmarks/ of 2024",
+        TORCHTITAN,
+        .loss = LOSS_PLAIN,                // cross_entropy of logits in fp32, compiled or not
     },
     {
         .name = "fsdp",
@@ -100,8 +120,11 @@ const struct framework frameworks[] = {
         .overlap = OVERLAP_ALL,
         .loss = LOSS_KERNEL,               // loss_fn fused_crossentropy, by flash_attn's kernel
         .dispatch = DISPATCH_EACH,
+        .metrics = 2,                      // LanguageCrossEntropy, LanguagePerplexity of every micro-batch: use_train_metrics
         .hides_reduction = true,
-        FSDP_STATES,
+        .hides_gather = true,
+        .shard = ESTIMATE_SHARD_WEIGHTS,   // FULL_SHARD
+        FSDP_STATES(2),
     },
     {
         .name = "deepspeed",
@@ -112,10 +135,11 @@ const struct framework frameworks[] = {
         .loss = LOSS_IN_PLACE,
         .waits_interleaved = true,
         .sends_whole = true,               // engine.py sends activations as they are; partitioned ones are asked for
+        .shard = ESTIMATE_SHARD_OPTIMIZER,  // ZeRO-1
         .keeps_outputs = true,             // engine.py: pipe_buffers['outputs'] until BackwardPass
-        .fp16 = { 2, 2, 12, 0, 4 },        // stage_1_and_2.py: a share of the gradients is widened while it steps
-        .bf16 = { 2, 2, 12, 4, 0 },        // bf16_optimizer.py: fp32_groups_gradients_flat beside those of the weights
-        .sharded = { 2, 2, 12, 0, 4 },
+        .fp16 = { 2, 2, 12, 0, 2, 4 },        // stage_1_and_2.py: a share of the gradients is widened while it steps
+        .bf16 = { 2, 2, 12, 4, 4, 0 },        // bf16_optimizer.py: fp32_groups_gradients_flat beside those of the weights
+        .sharded = { 2, 2, 12, 0, 2, 4 },
     },
     {
         .name = "internevo",
@@ -126,10 +150,12 @@ const struct framework frameworks[] = {
         .loss = LOSS_KERNEL,               // FlashCrossEntropyLoss
         .dispatch = DISPATCH_EACH,
         .sequence_parallel = true,
-        .hides_reduction = true,
-        .fp16 = { 2, 2, 12, 0, 4 },
-        .bf16 = { 2, 2, 12, 0, 4 },        // hybrid_zero_optim.py: gradients are made fp32 in step()
-        .sharded = { 2, 2, 12, 0, 4 },
+        .metrics = 1,                      // metrics.py: AccPerplex of every micro-batch
+        .hides_reduction = true,           // overlap_sync_grad; without overlap_sync_param weights are waited for
+        .shard = ESTIMATE_SHARD_OPTIMIZER,
+        .fp16 = { 2, 2, 12, 0, 2, 4 },
+        .bf16 = { 2, 2, 12, 0, 2, 4 },        // hybrid_zero_optim.py: gradients are made fp32 in step()
+        .sharded = { 2, 2, 12, 0, 2, 4 },
     },
     { 0 },
 };
@@ -190,24 +216,36 @@ void framework_fill(const struct transformer *model, const struct rated_device *
     if (!is_said(request, SAID_COMPILED))
         request->fused_passes = model->experts ? like->fused_router : like->fused_passes;
     if (!is_said(request, SAID_GRAPHS))
-        request->graphs = like->graphs && !model->experts;
+        request->graphs = model->experts ? like->graphs_with_experts : like->graphs;
+    if (!is_said(request, SAID_HIDDEN_EXPERTS))
+        request->hidden_experts = like->hides_experts;
+    request->metrics = like->metrics;
     request->said = ~0u;
 }
 
 struct framework_states framework_states(const struct transformer *model, const struct estimate_request *request)
 {
     const struct framework *like = request->like ? request->like : &frameworks[0];
-    const bool is_wide = profile_dtype_bytes(request->dtype) >= 4;  // which needs no copy
-    struct framework_states states = is_wide ? (struct framework_states){ 4, 4, 8, 0, 0 } : request->shard == ESTIMATE_SHARD_WEIGHTS  ? like->sharded
-                                     : strcmp(request->dtype, "fp16") == 0 ? like->fp16
-                                                                           : like->bf16;
+    struct framework_states states = like->bf16;
+    if (profile_dtype_bytes(request->dtype) >= 4)
+        states = (struct framework_states){ 4, 4, 8, 0, 4, 0 };  // which need no copy
+    else if (request->shard == ESTIMATE_SHARD_WEIGHTS)
+        states = like->sharded;
+    else if (strcmp(request->dtype, "fp16") == 0)
+        states = like->fp16;
     if (model->is_latent && like->latent_optimizer)
         states.optimizer = like->latent_optimizer;
     if (request->gradient_bytes) {
-        states.gradients = request->gradient_bytes;
+        states.gradients = states.sent = request->gradient_bytes;
         states.sums = 0;
     }
     return states;
+}
+
+enum estimate_shard framework_shard(const struct estimate_request *request)
+{
+    const bool is_alone = request->context * request->data == 1;
+    return is_alone || !request->like ? ESTIMATE_SHARD_NONE : request->like->shard;
 }
 
 void framework_say(const struct framework *framework, struct text *text)

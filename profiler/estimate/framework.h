@@ -16,6 +16,7 @@
 struct framework_states {
     uint32_t weights, gradients, optimizer;
     uint32_t sums;  // whole gradients of another type, to which those of each micro-batch are added
+    uint32_t sent;  // of a gradient when they are added up over devices
     uint32_t step;  // of a share of gradients widened while it is updated, where the optimizer is shared
 };
 
@@ -35,15 +36,20 @@ struct framework {
     bool fused_passes;       // of models without experts
     bool fused_router;       // and of those with
     bool graphs;             // of models without experts
+    bool graphs_with_experts;
+    bool hides_experts;      // what experts send, behind other micro-batches' work
+    uint32_t metrics;        // cross entropies that are computed to be told, beside the loss
     // How stages and pipelines meet.
     bool waits_interleaved;  // messages of interleaved schedules are waited for; those of 1F1B always are
+    bool synchronizes;       // and the host waits with them, so that what comes next is launched late
     bool sends_whole;        // each device of a tensor group sends all of a stage's output
     bool hides_reduction;    // gradients are added up behind the last backward
+    bool hides_gather;       // and weights gathered behind the next forward
+    enum estimate_shard shard;  // of a stated layout, where nobody says what is shared
     // Bytes.
     struct framework_states fp16, bf16, sharded;  // by the activations' type; where weights are shared
     uint32_t latent_optimizer;  // of models with latent attention; 0: as others
     bool keeps_outputs;         // what a stage has handed on stays until its backward
-    bool gathers_apart;         // shared weights are gathered into a buffer, and copied to where they are read
     enum framework_selective selective;
 };
 
@@ -61,6 +67,9 @@ void framework_fill(const struct transformer *model, const struct rated_device *
 
 // Bytes of a parameter on a device with these choices. Of a request without a framework, the first one's.
 struct framework_states framework_states(const struct transformer *model, const struct estimate_request *request);
+
+// What the devices with the same part of the model hold once where nobody says it: nothing where there is one.
+enum estimate_shard framework_shard(const struct estimate_request *request);
 
 // "as megatron has it (source): what a tuned run reaches; untuned ones took up to twice that"
 void framework_say(const struct framework *framework, struct text *text);

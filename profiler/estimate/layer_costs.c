@@ -12,11 +12,15 @@ static struct phase_estimate *phase_of(struct layer_maker *maker, enum estimate_
     return &maker->layer->phases[phase];
 }
 
+// A launch without an operation of PyTorch around it: 5 us of 80 (NVIDIA's guide to Nsight Systems).
+#define LAUNCH_ALONE (1.0 / 16)
+
+// Of a group, such as experts', each has a launch of its own (transformer_engine/common/gemm: multi_stream_cublas_gemm).
 static void add_product(struct layer_maker *maker, enum estimate_phase phase, const struct rated_product *of,
                         struct product_size size)
 {
     phase_of(maker, phase)->products_ns += product_ns(maker->device, of, &size);
-    phase_of(maker, phase)->launches += 1;
+    phase_of(maker, phase)->launches += 1 + (maker->is_grouped ? (size.count - 1) * LAUNCH_ALONE : 0);
 }
 
 // A pass over so many numbers of activations.
@@ -625,7 +629,9 @@ void make_experts(struct layer_maker *maker)
     const struct phase_estimate *phases = maker->layer->phases;
     const double before[] = { phases[ESTIMATE_F].communication_ns, phases[ESTIMATE_I].communication_ns };
     add_dispatch(maker, ESTIMATE_F, sent * hidden);
+    maker->is_grouped = true;
     add_mlp(maker, sent / here, (double)model->expert_ffn, here);
+    maker->is_grouped = false;
     add_expert_biases(maker, sent, here);
     add_dispatch(maker, ESTIMATE_F, sent * hidden);
     add_dispatch(maker, ESTIMATE_I, sent * hidden);
@@ -663,7 +669,9 @@ static void add_wide_loss(struct layer_maker *maker, double logits)
     maker->layer->saved_bytes += tensor_bytes(4 * logits);
     maker->layer->workspace_bytes += tensor_bytes(maker->number * logits);
     maker->layer->backward_workspace_bytes += tensor_bytes(maker->number * logits);
-    if (maker->request->loss == LOSS_IN_PLACE)
+    if (maker->request->loss == LOSS_COMPILED)  // which is in place but for a copy
+        maker->layer->backward_workspace_bytes += tensor_bytes(4 * logits);
+    if (maker->request->loss != LOSS_PLAIN)
         return;
     // What was widened beside its logarithms; their gradient and its own beside these; of DTensor one more.
     const int besides = maker->tensor > 1 ? 3 : 2;
@@ -687,6 +695,17 @@ static void add_kernel_loss(struct layer_maker *maker, double logits)
     add_pass(maker, ESTIMATE_I, 2 * logits);
     keep(maker, logits);
     maker->layer->backward_workspace_bytes += tensor_bytes(maker->number * logits);
+}
+
+// Cross entropies that are only told, by PyTorch's under autocast: logits are widened, and their logarithms written; behind
+// the backward, where there is room.
+static void add_metrics(struct layer_maker *maker, double logits)
+{
+    const double wide = 4 / maker->number;
+    for (uint32_t i = 0; i < maker->request->metrics; i++) {
+        add_pass(maker, ESTIMATE_F, logits * (1 + wide));
+        add_pass(maker, ESTIMATE_F, logits * 2 * wide);
+    }
 }
 
 // Logits are divided, go through tanh, whose output waits for the backward, and are multiplied.
@@ -724,6 +743,7 @@ void make_head(struct layer_maker *maker)
         add_kernel_loss(maker, logits);
     else
         add_wide_loss(maker, logits);
+    add_metrics(maker, logits);
     for (int i = 0; i < 3; i++)
         add_exchange(maker, ESTIMATE_F, ALL_REDUCE, 4 * tokens, tensor_group(maker));
     keep(maker, maker->local_tokens * hidden);

@@ -13,6 +13,7 @@ struct layer_maker {
     const struct rated_product *head_products;  // of the head, which stays wide
     double number;        // bytes of a number of activations and weights
     double product_number;  // of what products read
+    bool is_grouped;      // products of several experts
     double window;        // of attention, in tokens; 0: none
     double tensor;
     double tokens;        // of this device's context

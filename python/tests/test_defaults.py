@@ -117,6 +117,9 @@ class Defaults(unittest.TestCase):
                            weir.sweep_configs('config.json', 'h100-sxm', devices=4, global_batch=8).json(),
                            answer_in_c('sweep_configs', b'config.json', ctypes.byref(given), behind=[None, None]))
         self.assertIn('adamw-master', json.dumps(swept))
+        stating = library.Stating(estimating=estimating, micro_batches=8)
+        self.assertEqual(weir.judge('config.json', 'h100-sxm', micro_batches=8).json(),
+                         answer_in_c('judge', b'config.json', ctypes.byref(stating)))
 
     def test_schedules(self):
         for name in '1f1b', 'interleaved', 'seq1f1b', 'zb-v', 'pipedream':

@@ -48,6 +48,37 @@ class Estimates(Case):
         self.refuses(re.compile('"h101" is none of the built-in devices'), 2, weir.estimate, LLAMA, 'h101')
 
 
+class Judgements(Case):
+    def test_a_stated_layout_is_judged(self):
+        judged = weir.judge(LLAMA, 'h100-sxm', like='torchtitan', ranks=2, data=4, micro_batches=1, recompute='full')
+        document = judged.document
+        self.assertEqual((document['format'], document['shard'], document['micro_batches']), ('weir.judgement', 'weights', 1))
+        self.assertAlmostEqual(sum(ns for key, ns in document['time'].items() if key.endswith('_ns')),
+                               document['iteration_ns'], delta=20)
+        self.assertIn('which holds most', judged.table())
+
+    def test_a_framework_may_be_told_otherwise(self):
+        usual, waiting = (weir.judge(LLAMA, 'h100-sxm', tensor=4, micro_batches=4, overlap=overlap).document
+                          for overlap in (None, 'nothing'))
+        self.assertLess(usual['iteration_ns'], waiting['iteration_ns'])
+        wide, narrow = (weir.judge(LLAMA, 'h100-sxm', micro_batches=4, gradient_bytes=size).document['ranks_bytes'][0]
+                        for size in (4, 2))
+        self.assertEqual(wide['gradients_bytes'], 2 * narrow['gradients_bytes'])
+
+    def test_blocks_and_layouts_say_the_same(self):
+        by_blocks, by_layout = (weir.judge(LLAMA, 'h100-sxm', ranks=2, micro_batches=4, **stages).json()
+                                for stages in ({'blocks': [2, 0]}, {'layout': 'Et*2|L'}))
+        self.assertEqual(by_blocks, by_layout)
+
+    def test_what_cannot_be_is_a_sentence(self):
+        self.refuses('layout: it has 1 stages, and ranks x chunks are 2', 2, weir.judge, LLAMA, 'h100-sxm', ranks=2,
+                     micro_batches=4, layout='Et*2L')
+        self.refuses(re.compile('^like: "megatorn" is none of megatron'), 2, weir.judge, LLAMA, 'h100-sxm',
+                     micro_batches=4, like='megatorn')
+        self.refuses(re.compile('^recompute: "half" is none of none, selective, full'), 2, weir.judge, LLAMA, 'h100-sxm',
+                     micro_batches=4, recompute='half')
+
+
 class Configs(Case):
     def test_the_best_is_a_plan_of_the_profile_that_is_handed_out(self):
         told = []

@@ -15,11 +15,12 @@ from typing import Any
 
 from .documents import (Comparison, Explanation, Plan, Profile, Schedule, Simulation, Sweep, compare, partition,
                         schedule, search, sweep)
-from .estimates import ConfigSweep, Estimate, estimate, sweep_configs
+from .estimates import ConfigSweep, Estimate, Judgement, estimate, judge, sweep_configs
 from .library import WeirError, version as _version
 
-__all__ = ['Comparison', 'ConfigSweep', 'Estimate', 'Explanation', 'Plan', 'Profile', 'Schedule', 'Simulation', 'Sweep',
-           'WeirError', 'compare', 'estimate', 'partition', 'profile', 'schedule', 'search', 'sweep', 'sweep_configs']
+__all__ = ['Comparison', 'ConfigSweep', 'Estimate', 'Explanation', 'Judgement', 'Plan', 'Profile', 'Schedule',
+           'Simulation', 'Sweep', 'WeirError', 'compare', 'estimate', 'judge', 'partition', 'profile', 'schedule', 'search',
+           'sweep', 'sweep_configs']
 __version__ = _version()
 
 

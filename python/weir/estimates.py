@@ -14,7 +14,7 @@ from .documents import (Choice, Document, Found, Path, Plan, Profile, Size, Swee
                         strings, unless_stopped)
 from .library import Progress, call, call_answer, encode, numbers, run_answer, size, time_ns, whole
 
-__all__ = ['ConfigSweep', 'Estimate', 'estimate', 'sweep_configs']
+__all__ = ['ConfigSweep', 'Estimate', 'Judgement', 'estimate', 'judge', 'sweep_configs']
 
 
 class Estimate(Found):
@@ -33,6 +33,20 @@ class Estimate(Found):
         profile = ctypes.c_void_p()
         call('estimate', self._config, ctypes.byref(self._estimating), None, ctypes.byref(profile))
         return Profile(profile.value or 0)
+
+    def __str__(self) -> str:
+        return self._table
+
+
+class Judgement(Found):
+    """What a layout takes that somebody has stated (docs/formats/judgement.md)."""
+
+    def __init__(self, document: str, table: str) -> None:
+        self._json, self._table = document, table
+
+    def table(self) -> str:
+        """Its time, where that goes, and its bytes, for people."""
+        return self._table
 
     def __str__(self) -> str:
         return self._table
@@ -60,7 +74,7 @@ def estimate(config: Union[Path, Document], device: Union[str, Document], *, ten
              products: Optional[str] = None, like: str = 'megatron', attention: Optional[str] = None,
              overlap: Optional[str] = None, shard: str = 'none', within: Optional[int] = None,
              dispatch: Optional[str] = None, loss: Optional[str] = None, sequence_parallel: Optional[bool] = None,
-             graphs: Optional[bool] = None, compiled: Optional[bool] = None, hidden_experts: bool = False,
+             graphs: Optional[bool] = None, compiled: Optional[bool] = None, hidden_experts: Optional[bool] = None,
              blocking: bool = False, again: Union[str, Iterable[str]] = (), gradient_bytes: Optional[int] = None,
              whole_blocks: bool = False, variants: Optional[str] = None) -> Estimate:
     """What a transformer would cost on devices that are not here: docs/estimate.md.
@@ -71,7 +85,7 @@ def estimate(config: Union[Path, Document], device: Union[str, Document], *, ten
     what is not given of these is as that has it: `attention`, "fused", "flash", "plain" or "again"; `overlap`, messages
     behind products, "nothing", "backward" or "all"; `dispatch`, a token to "each" of its experts, or "once" to a group
     of devices that has some; `loss` of the logits, "inplace" as Megatron has it, "plain" as PyTorch, "fused" as
-    Transformer Engine or one "kernel" each way; `sequence_parallel`, `graphs`, `compiled`; `gradient_bytes`, 2 or 4.
+    Transformer Engine or one "kernel" each way; `sequence_parallel`, `graphs`, `compiled`, `hidden_experts`; `gradient_bytes`, 2 or 4.
     `shard`: what devices of `data` hold once between them, or `within` groups of so many. `blocking`: the host waits for
     each kernel (CUDA_LAUNCH_BLOCKING). `again`: what is not kept but computed again in the backward, of "norms",
     "activations", "latent".
@@ -84,7 +98,7 @@ def estimate(config: Union[Path, Document], device: Union[str, Document], *, ten
         micro_batch=whole(micro_batch, 'micro_batch', 1), sequence=whole(sequence, 'sequence', 1), dtype=encode(dtype),
         products=encode(products), like=encode(like), attention=encode(attention), overlap=encode(overlap),
         shard=encode(shard), within=whole(within, 'within', 1), dispatch=encode(dispatch), loss=encode(loss),
-        sequence_parallel=_choice(sequence_parallel), graphs=_choice(graphs), hidden_experts=hidden_experts,
+        sequence_parallel=_choice(sequence_parallel), graphs=_choice(graphs), hidden_experts=_choice(hidden_experts),
         compiled=_choice(compiled), blocking=blocking, again=_listed(again),
         gradient_bytes=whole(gradient_bytes, 'gradient_bytes', 1), whole_blocks=whole_blocks, variants=encode(variants))
     return Estimate(_config(config), estimating)
@@ -102,6 +116,41 @@ def _listed(words: Union[str, Iterable[str]]) -> Optional[bytes]:
     return encode(words if isinstance(words, str) else ','.join(words))
 
 
+def judge(config: Union[Path, Document], device: Union[str, Document], *, micro_batches: int, tensor: int = 1,
+          context: int = 1, expert: int = 1, ranks: int = 1, chunks: Optional[int] = None, data: int = 1,
+          placement: Optional[str] = None, shard: Optional[str] = None, within: Optional[int] = None, micro_batch: int = 1,
+          schedule: Optional[str] = None, recompute: Union[str, int] = 'none', blocks: Choice = None,
+          layout: Optional[str] = None, expert_tensor: int = 1, offloaded: int = 0, sequence: Optional[int] = None,
+          dtype: str = 'bf16', products: Optional[str] = None, like: str = 'megatron', attention: Optional[str] = None,
+          overlap: Optional[str] = None, dispatch: Optional[str] = None, loss: Optional[str] = None,
+          sequence_parallel: Optional[bool] = None, graphs: Optional[bool] = None, compiled: Optional[bool] = None,
+          hidden_experts: Optional[bool] = None, blocking: bool = False, again: Union[str, Iterable[str]] = (),
+          gradient_bytes: Optional[int] = None) -> Judgement:
+    """What an iteration of this very layout takes, where that goes, what each rank holds, and whether it fits.
+
+    `config`, `device` and how layers are estimated as estimate() takes them. `ranks` of a pipeline with `chunks` stages
+    each, by `schedule` ("1f1b", or "interleaved" with chunks); `data` pipelines side by side, each with `micro_batches` of
+    `micro_batch` sequences. `shard`: if not given, as the framework has it. `recompute`: "none", "selective" as the framework has it, "full", how many blocks of each
+    rank, or Megatron's modules, "mlp,layernorm". `blocks` of each stage, or Megatron's `layout`, "Et*2|(t*3|)*6tmL".
+    `expert_tensor`: devices that share each expert. `offloaded`: blocks of each stage whose kept bytes are on the host.
+    """
+    stating = library.Stating(
+        estimating=library.Estimating(
+            device=given_document(device), tensor=whole(tensor, 'tensor', 1), context=whole(context, 'context', 1),
+            expert=whole(expert, 'expert', 1), data=whole(data, 'data', 1),
+            micro_batch=whole(micro_batch, 'micro_batch', 1), sequence=whole(sequence, 'sequence', 1),
+            dtype=encode(dtype), products=encode(products), like=encode(like), attention=encode(attention),
+            overlap=encode(overlap), shard=encode(shard), within=whole(within, 'within', 1), dispatch=encode(dispatch),
+            loss=encode(loss), sequence_parallel=_choice(sequence_parallel), graphs=_choice(graphs),
+            hidden_experts=_choice(hidden_experts), compiled=_choice(compiled), blocking=blocking, again=_listed(again),
+            gradient_bytes=whole(gradient_bytes, 'gradient_bytes', 1)),
+        placement=encode(placement), schedule=encode(schedule), ranks=whole(ranks, 'ranks', 1),
+        chunks=whole(chunks, 'chunks', 1), micro_batches=whole(micro_batches, 'micro_batches', 1),
+        recompute=encode(str(recompute)), blocks=numbers(blocks, 'blocks', 0), layout=encode(layout),
+        expert_tensor=whole(expert_tensor, 'expert_tensor', 1), offloaded=whole(offloaded, 'offloaded'))
+    return Judgement(*call_answer('judge', _config(config), ctypes.byref(stating)))
+
+
 def sweep_configs(config: Union[Path, Document], device: Union[str, Document], *, devices: int, global_batch: int,
                   without: int = 0, slow: int = 0, slow_rate: float = 1, tensor: Choice = None,
                   context: Choice = None, expert: Choice = None, ranks: Choice = None, chunks: Choice = None,
@@ -112,7 +161,7 @@ def sweep_configs(config: Union[Path, Document], device: Union[str, Document], *
                   like: str = 'megatron', attention: Optional[str] = None, overlap: Optional[str] = None,
                   dispatch: Optional[str] = None, loss: Optional[str] = None,
                   sequence_parallel: Optional[bool] = None, graphs: Optional[bool] = None,
-                  compiled: Optional[bool] = None, hidden_experts: bool = False, blocking: bool = False,
+                  compiled: Optional[bool] = None, hidden_experts: Optional[bool] = None, blocking: bool = False,
                   again: Union[str, Iterable[str]] = (), within: Optional[int] = None,
                   gradient_bytes: Optional[int] = None, budget: Optional[int] = None,
                   deadline: Optional[Time] = None, threads: Optional[int] = None, progress: Optional[Progress] = None) -> ConfigSweep:
@@ -136,7 +185,7 @@ def sweep_configs(config: Union[Path, Document], device: Union[str, Document], *
         device=given_document(device), sequence=whole(sequence, 'sequence', 1), dtype=encode(dtype),
         products=encode(products), like=encode(like), attention=encode(attention), overlap=encode(overlap),
         dispatch=encode(dispatch), loss=encode(loss), sequence_parallel=_choice(sequence_parallel),
-        graphs=_choice(graphs), hidden_experts=hidden_experts, compiled=_choice(compiled), blocking=blocking,
+        graphs=_choice(graphs), hidden_experts=_choice(hidden_experts), compiled=_choice(compiled), blocking=blocking,
         again=_listed(again), within=whole(within, 'within', 1),
         gradient_bytes=whole(gradient_bytes, 'gradient_bytes', 1))
     sweeping = library.ConfigSweeping(

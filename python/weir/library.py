@@ -63,7 +63,7 @@ class Estimating(Structure):
         ('device', c_char_p), ('tensor', c_uint32), ('context', c_uint32), ('expert', c_uint32), ('data', c_uint32),
         ('micro_batch', c_uint32), ('sequence', c_uint32), ('dtype', c_char_p), ('products', c_char_p),
         ('attention', c_char_p), ('overlap', c_char_p), ('shard', c_char_p), ('dispatch', c_char_p), ('loss', c_char_p),
-        ('sequence_parallel', c_int), ('graphs', c_int), ('compiled', c_int), ('hidden_experts', c_bool),
+        ('sequence_parallel', c_int), ('graphs', c_int), ('compiled', c_int), ('hidden_experts', c_int),
         ('blocking', c_bool), ('whole_blocks', c_bool), ('variants', c_char_p), ('again', c_char_p), ('like', c_char_p),
         ('within', c_uint32), ('gradient_bytes', c_uint32),
     ]
@@ -96,6 +96,14 @@ class Sweeping(Structure):
         ('chunks', Numbers), ('micro_batches', Numbers), ('optimizer', c_char_p), ('tied', c_char_p),
         ('own_order', c_bool), ('memory_bytes', c_uint64), ('budget', c_uint64), ('threads', c_uint),
         ('watch', POINTER(Watch)),
+    ]
+
+
+class Stating(Structure):
+    _fields_ = [
+        ('estimating', Estimating), ('placement', c_char_p), ('schedule', c_char_p), ('ranks', c_uint32),
+        ('chunks', c_uint32), ('micro_batches', c_uint32), ('recompute', c_char_p), ('blocks', Numbers),
+        ('layout', c_char_p), ('expert_tensor', c_uint32), ('offloaded', c_uint32),
     ]
 
 
@@ -191,6 +199,7 @@ _CALLS = {
     'profile_document': (c_void_p, PROFILE),
     'profile_text': (c_void_p, PROFILE),
     'profile_lint': (c_void_p, PROFILE),
+    'judge': (c_bool, c_char_p, POINTER(Stating), POINTER(Answer)),
     'estimate': (c_bool, c_char_p, POINTER(Estimating), POINTER(Answer), POINTER(c_void_p)),
     'partition': (c_void_p, PROFILE, POINTER(Planning)),
     'plan_load': (c_void_p, c_char_p),

@@ -59,7 +59,7 @@ static void what_cannot_be_is_a_sentence(void **state)
             " with + between them, each kind once");
     wrong = usual;
     wrong.loss = "fast";
-    refuses(config, wrong, "loss: \"fast\" is none of inplace, plain, fused, kernel");
+    refuses(config, wrong, "loss: \"fast\" is none of inplace, plain, fused, kernel, compiled");
     wrong = usual;
     wrong.again = "norms,some";
     refuses(config, wrong, "again: \"some\" is none of norms, activations, latent");

@@ -51,7 +51,7 @@ static uint64_t alone(const struct config_sweep *sweep, const struct config_row 
     struct error error = { 0 }, why = { 0 };
     struct profile *profile = config_profile(&sweep->request, row, &error);
     assert_good(profile, error);
-    struct cluster *cluster = config_cluster(&sweep->request, row, sweep->memory_bytes, &error);
+    struct cluster *cluster = config_cluster(&sweep->request, row, config_memory(sweep, row->shard), &error);
     assert_good(cluster, error);
     struct search_shortage shortage;
     struct holding holding = sweep->request.holding;

@@ -1,0 +1,20 @@
+// weir sweep --config with one value each and --recompute: that layout judged, beside the best plan on the same devices.
+#ifndef CLI_SWEEP_STATED_H
+#define CLI_SWEEP_STATED_H
+
+#include "cli/options.h"
+#include "partitioner/sweep/config_sweep.h"
+
+struct stated_words {
+    const char *recompute, *layout;  // NULL: not given
+    struct sweep_list blocks;
+    bool has_shard;
+};
+
+bool is_stated(const struct stated_words *words);
+
+// Judges what the request's lists say, which have one value each, or none; then sweeps without them. Returns the exit code.
+int sweep_stated(const struct config_request *request, const struct stated_words *words,
+                 const struct shared_options *shared);
+
+#endif

@@ -1,0 +1,226 @@
+// What a stage of a stated layout costs: its time, and the bytes that its framework keeps of it.
+#include <math.h>
+
+#include "partitioner/sweep/stated.h"
+#include "profiler/estimate/framework.h"
+#include "profiler/estimate/kernel_times.h"
+
+#define MIB ((double)(1 << 20))
+
+static const struct framework *framework_of(const struct judgement *judgement)
+{
+    const struct framework *like = judgement->request.how.like;
+    return like ? like : &frameworks[0];
+}
+
+static bool is_by_operation(const struct judgement *judgement)
+{
+    return judgement->request.recompute.how == STATED_SELECTIVE
+        && framework_of(judgement)->selective == SELECTIVE_OPERATIONS;
+}
+
+// --- time --------------------------------------------------------------------------------------------------------
+
+// Where each micro-batch's gradients are added to others of another type: they are read and zeroed, those read and
+// written.
+static double summed_ns(const struct judgement *judgement, const struct layer_estimate *layer)
+{
+    const struct framework_states states = framework_states(&judgement->estimate.model, &judgement->estimate.request);
+    const double bytes = states.sums ? 2 * states.gradients + 2 * states.sums : 0;
+    return bytes > 0 ? pass_ns(judgement->request.device, bytes * (double)layer->parameters) : 0;
+}
+
+// What torchtitan's policy runs again of a block: every other product in the order of its forward, of queries, keys,
+// values, output, gate, up, down those of keys, output and up; and the passes between them.
+static double operations_share(const struct transformer *model, enum layer_part part)
+{
+    const double hidden = (double)model->hidden, size = (double)model->head_size;
+    const double queries = hidden * (double)model->heads * size, keys = hidden * (double)model->kv_heads * size;
+    if (part == PART_ATTENTION || part == PART_WINDOWED)
+        return (keys + queries) / (2 * queries + 2 * keys);
+    return model->is_gated ? 1.0 / 3 : 0.5;
+}
+
+// Of a layer's forward, once, what its framework runs again of every one that is not run again as a whole.
+static double partly_again_ns(const struct judgement *judgement, enum layer_part part)
+{
+    const struct stated_recompute *recompute = &judgement->request.recompute;
+    const struct phase_estimate *forward = &judgement->estimate.parts[part].phases[ESTIMATE_F];
+    if (part == PART_EMBEDDING || part == PART_HEAD)
+        return 0;
+    if (is_by_operation(judgement))
+        return operations_share(&judgement->estimate.model, part) * forward->products_ns + forward->passes_ns;
+    // Where scores are kept, "selective" is another kind of attention, which has them in its backward.
+    const bool is_attention = recompute->modules & MODULE_ATTENTION || recompute->how == STATED_SELECTIVE;
+    return is_attention && judgement->estimate.request.attention != ATTENTION_AGAIN ? forward->attention_ns : 0;
+}
+
+void stated_work(const struct judgement *judgement, const struct stated_stage *stage, struct stated_time *time)
+{
+    for (int part = 0; part < LAYER_PARTS; part++) {
+        const struct layer_estimate *layer = &judgement->estimate.parts[part];
+        const double count = stage->counts[part], again = stage->again[part];
+        for (int i = 0; i < ESTIMATE_PHASES && count > 0; i++) {
+            const struct phase_estimate *phase = &layer->phases[i];
+            time->products_ns += count * phase->products_ns;
+            time->attention_ns += count * phase->attention_ns;
+            time->passes_ns += count * phase->passes_ns;
+            time->messages_ns += count * phase->communication_ns;
+            time->host_ns += count * phase->waiting_ns;
+        }
+        if (count <= 0)
+            continue;
+        time->passes_ns += count * summed_ns(judgement, layer);
+        time->again_ns += again * phase_estimate_ns(&layer->phases[ESTIMATE_F])
+            + (count - again) * partly_again_ns(judgement, (enum layer_part)part);
+    }
+}
+
+static void set_times(const struct judgement *judgement, const struct stated_stage *stage, struct cost_row *row)
+{
+    double phases[ESTIMATE_PHASES] = { 0 };
+    for (int part = 0; part < LAYER_PARTS; part++) {
+        const struct layer_estimate *layer = &judgement->estimate.parts[part];
+        for (int i = 0; i < ESTIMATE_PHASES && stage->counts[part] > 0; i++)
+            phases[i] += stage->counts[part] * phase_estimate_ns(&layer->phases[i]);
+        if (stage->counts[part] > 0)
+            phases[ESTIMATE_W] += stage->counts[part] * summed_ns(judgement, layer);
+    }
+    struct stated_time work = { 0 };
+    stated_work(judgement, stage, &work);
+    row->forward_ns = (uint64_t)llround(phases[ESTIMATE_F]);
+    row->backward_input_ns = (uint64_t)llround(phases[ESTIMATE_I]);
+    row->backward_weight_ns = (uint64_t)llround(phases[ESTIMATE_W]);
+    row->backward_ns = row->backward_input_ns + row->backward_weight_ns;
+    row->recompute_ns = (uint64_t)llround(work.again_ns);
+}
+
+// --- weights, gradients, states ---------------------------------------------------------------------------------
+
+static double holders(double within, double alike)
+{
+    return fmax(1, within > 0 && within < alike ? within : alike);
+}
+
+// Parameters of a layer as often as a device holds what is whole, and what is shared.
+struct held {
+    double whole, shared;
+};
+
+static struct held held_of(const struct judgement *judgement, const struct layer_estimate *layer)
+{
+    const struct estimate_request *how = &judgement->estimate.request;
+    const double expert_tensor = judgement->request.expert_tensor > 1 ? judgement->request.expert_tensor : 1;
+    const double all = (double)(how->context * how->data), within = (double)how->within;
+    const double alike = floor(all * (double)how->tensor / ((double)how->expert * expert_tensor));
+    const double experts = (double)layer->expert_parameters / expert_tensor;
+    const double plain = (double)(layer->parameters - layer->expert_parameters);
+    return (struct held){ plain + experts, plain / holders(within, all) + experts / holders(within, alike) };
+}
+
+static void add_states(const struct judgement *judgement, enum layer_part part, double count, struct stated_bytes *bytes)
+{
+    const struct estimate_request *how = &judgement->estimate.request;
+    const struct framework_states states = framework_states(&judgement->estimate.model, how);
+    const struct held held = held_of(judgement, &judgement->estimate.parts[part]);
+    const bool shares = how->shard != ESTIMATE_SHARD_NONE;
+    const double weights = how->shard == ESTIMATE_SHARD_WEIGHTS ? held.shared : held.whole;
+    const double gradients = how->shard >= ESTIMATE_SHARD_GRADIENTS ? held.shared : held.whole;
+    bytes->weights += count * states.weights * weights;
+    bytes->gradients += count * (states.gradients + states.sums) * gradients;
+    bytes->optimizer += count * (shares ? (states.optimizer + states.step) * held.shared : states.optimizer * held.whole);
+}
+
+// --- what waits for its backward ---------------------------------------------------------------------------------
+
+// Of a block, by torchtitan's policy: its input, what attention gives, and every other product: queries, values, one way
+// up, and the way down, of which a compiler sees that nobody reads it. Each of a block's two layers has a half.
+static double kept_by_operation(const struct judgement *judgement)
+{
+    const struct transformer *model = &judgement->estimate.model;
+    const struct estimate_request *how = &judgement->estimate.request;
+    const double hidden = (double)model->hidden, number = profile_dtype_bytes(how->dtype);
+    const double values = (double)(model->kv_heads * model->head_size);
+    const double ffn = (double)(model->experts ? model->chosen * model->expert_ffn + model->shared_ffn : model->ffn);
+    const double numbers = (how->fused_passes ? 3 : 4) * hidden + values + ffn;
+    const double tokens = (double)(how->micro_batch * how->sequence) / (double)(how->context * how->tensor);
+    return tokens * (number * numbers + 4 * (double)model->heads) / 2;
+}
+
+// With the layer's input, which is as large as its output; of a block that is run again its input alone.
+static double kept_bytes(const struct judgement *judgement, enum layer_part part, double count, double again)
+{
+    const struct layer_estimate *layer = &judgement->estimate.parts[part];
+    const bool is_by_module = judgement->request.recompute.how == STATED_MODULES;
+    if (part == PART_HEAD)
+        return 0;
+    if (part == PART_EMBEDDING)
+        return count * (double)layer->saved_bytes;
+    if (is_by_operation(judgement))
+        return count * kept_by_operation(judgement);
+    const bool is_first = part == PART_ATTENTION || part == PART_WINDOWED;
+    return (count - again) * (double)(layer->saved_bytes + layer->output_bytes)
+        + (is_first || is_by_module ? again * (double)layer->output_bytes : 0);
+}
+
+// What a backward needs for a moment: gradients within a layer, and what of a block is run again.
+static double backward_bytes(const struct judgement *judgement, const struct stated_stage *stage)
+{
+    const struct layer_estimate *parts = judgement->estimate.parts;
+    double most = 0, attention = 0, rest = 0;
+    for (int i = PART_ATTENTION; i < PART_HEAD; i++) {
+        if (judgement->estimate.counts[i] > 0)
+            most = fmax(most, (double)(parts[i].held_for_weight_bytes + parts[i].backward_workspace_bytes));
+        double *most_again = i == PART_ATTENTION || i == PART_WINDOWED ? &attention : &rest;
+        if (stage->again[i] > 0)
+            *most_again = fmax(*most_again, (double)parts[i].saved_bytes);
+    }
+    return most + attention + rest;
+}
+
+static double largest_layer(const struct judgement *judgement)
+{
+    double most = 0;
+    for (int i = 0; i < LAYER_PARTS; i++)
+        most = fmax(most, (double)judgement->estimate.parts[i].parameters);
+    return most;
+}
+
+// Workspaces that PyTorch's cuBLAS and Transformer Engine have for good: from Hopper on, which has products of fp8, 32 MiB
+// each, before it 8 and 4 (CublasHandlePool.cpp; transformer_engine/pytorch/module/base.py). Shared weights are gathered,
+// the largest layer's, into a buffer, and copied to where they are read (fsdp/_fully_shard/_fsdp_collectives.py).
+double stated_workspace(const struct judgement *judgement)
+{
+    const struct estimate_request *how = &judgement->estimate.request;
+    const double libraries = rated_device_product(judgement->request.device, "fp8") ? 64 * MIB : 12 * MIB;
+    return libraries + (how->shard == ESTIMATE_SHARD_WEIGHTS
+                            ? 2 * profile_dtype_bytes(how->dtype) * largest_layer(judgement) : 0);
+}
+
+void stated_costs(const struct judgement *judgement, const struct stated_stage *stage, bool is_last, struct cost_row *row,
+                  struct stated_bytes *bytes)
+{
+    const struct layer_estimate *parts = judgement->estimate.parts;
+    const double blocks = stage->counts[PART_ATTENTION] + stage->counts[PART_WINDOWED];
+    const double here = fmax(0, 1 - (double)judgement->request.offloaded / fmax(1, blocks));
+    double kept = 0, held = 0, transient = backward_bytes(judgement, stage);
+    set_times(judgement, stage, row);
+    for (int i = 0; i < LAYER_PARTS; i++) {
+        if (stage->counts[i] <= 0)
+            continue;
+        add_states(judgement, (enum layer_part)i, stage->counts[i], bytes);
+        kept += here * kept_bytes(judgement, (enum layer_part)i, stage->counts[i], stage->again[i]);
+        held += stage->counts[i] * (double)parts[i].held_for_weight_bytes;
+    }
+    if (framework_of(judgement)->keeps_outputs)
+        kept += (double)parts[PART_ATTENTION].output_bytes;
+    if (is_last)
+        transient = fmax(transient, (double)(parts[PART_HEAD].saved_bytes + parts[PART_HEAD].backward_workspace_bytes));
+    // A head that reads the embedding's table has a copy of it on another rank.
+    if (is_last && judgement->request.ranks * judgement->request.chunks > 1 && judgement->estimate.model.is_tied)
+        add_states(judgement, PART_EMBEDDING, 1, bytes);
+    row->fixed_bytes = (uint64_t)llround(bytes->weights + bytes->gradients + bytes->optimizer);
+    row->kept_forward_bytes = (uint64_t)llround(kept);
+    row->kept_weight_bytes = (uint64_t)llround(fmin(held, kept));
+    row->transient_bytes = (uint64_t)llround(transient);
+}

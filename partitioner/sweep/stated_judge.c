@@ -1,0 +1,342 @@
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/number.h"
+#include "partitioner/sweep/stated.h"
+#include "profiler/estimate/framework.h"
+#include "schedules/generators/generate.h"
+#include "schedules/simulate.h"
+
+static const struct framework *framework_of(const struct judgement *judgement)
+{
+    const struct framework *like = judgement->request.how.like;
+    return like ? like : &frameworks[0];
+}
+
+// --- what can be -------------------------------------------------------------------------------------------------
+
+static bool check_request(const struct stated_request *request, struct error *error)
+{
+    const struct generator *generator = generator_find(request->schedule, error);
+    if (!generator)
+        return false;
+    if (generator->weights != WEIGHTS_FLUSH || generator->is_inference)
+        return error_set(error, "%s does not flush: its iterations are not of so many sequences", request->schedule);
+    if (request->ranks == 0 || request->chunks == 0 || request->micro_batches == 0)
+        return error_set(error, "a layout has a rank, a stage on it and a micro-batch at least");
+    if ((uint64_t)request->ranks * request->chunks > request->model->layers + 2)
+        return error_set(error, "%u ranks of %u stages are more than the model's blocks, embedding and head (%llu)",
+                         request->ranks, request->chunks, (unsigned long long)request->model->layers + 2);
+    return true;
+}
+
+// Recomputing attention's scores is a kind of attention; parts of layers are the estimate's.
+static void set_recomputation(struct judgement *judgement)
+{
+    const struct stated_recompute *recompute = &judgement->request.recompute;
+    struct estimate_request *how = &judgement->request.how;
+    framework_fill(judgement->request.model, judgement->request.device, how);
+    how->again |= recompute->again;
+    if (recompute->how == STATED_SELECTIVE && how->attention == ATTENTION_PLAIN)
+        how->attention = ATTENTION_AGAIN;
+}
+
+// --- messages from stage to stage ----------------------------------------------------------------------------------
+
+struct messages {
+    struct config_hops hops;
+    double bytes;
+    bool are_waited_for;
+    double launch_ns;  // until what comes behind one has been launched
+};
+
+// From a rank to the next, or from the last to the first.
+static double message_ns(const struct judgement *judgement, const struct messages *messages, uint32_t rank)
+{
+    const bool is_last = rank + 1 == judgement->request.ranks;
+    const struct rated_level *level =
+        is_last ? messages->hops.at[messages->hops.count - 1].level : config_hop(&messages->hops, rank);
+    return (double)level->latency_ns + messages->bytes / rated_message_rate(level) * 1e9 + messages->launch_ns;
+}
+
+// Unless the framework sends it whole from each, a device of a tensor group sends a part of a stage's output, and the
+// others gather it.
+static struct messages messages_of(const struct judgement *judgement)
+{
+    const struct stated_request *request = &judgement->request;
+    const struct estimate_request *how = &judgement->estimate.request;
+    const struct framework *like = framework_of(judgement);
+    const struct config_request placing = { .device = request->device, .devices = (uint32_t)judgement->devices };
+    const struct config_row row = {
+        .tensor = (uint32_t)how->tensor, .context = (uint32_t)how->context, .data = (uint32_t)how->data,
+        .ranks = request->ranks, .placement = request->placement,
+    };
+    const double output = (double)judgement->estimate.parts[PART_ATTENTION].output_bytes;
+    const bool is_whole = how->sequence_parallel || like->sends_whole;
+    return (struct messages){
+        .hops = config_hops(&placing, &row),
+        .bytes = is_whole ? output : output / (double)how->tensor,
+        .are_waited_for = strcmp(request->schedule, "1f1b") == 0
+            || (strcmp(request->schedule, "interleaved") == 0 && like->waits_interleaved),
+        .launch_ns = like->synchronizes ? (double)request->device->host_ns : 0,
+    };
+}
+
+// A send waits for its receive, and both for the work between them: after F with the next rank, after B with the one
+// before.
+static void wait_for_messages(const struct judgement *judgement, const struct messages *messages, struct cost_row *rows,
+                              size_t count)
+{
+    const uint32_t ranks = judgement->request.ranks;
+    for (size_t s = 0; s < count; s++) {
+        if (s + 1 < count)
+            rows[s].forward_ns += (uint64_t)llround(message_ns(judgement, messages, (uint32_t)(s % ranks)));
+        if (s > 0) {
+            const uint64_t ns = (uint64_t)llround(message_ns(judgement, messages, (uint32_t)((s - 1) % ranks)));
+            rows[s].backward_input_ns += ns;
+            rows[s].backward_ns += ns;
+        }
+    }
+}
+
+static struct network *network_of(const struct judgement *judgement, const struct messages *messages, struct error *error)
+{
+    double most = 0;
+    for (uint32_t rank = 0; rank < judgement->request.ranks && !messages->are_waited_for; rank++)
+        most = fmax(most, message_ns(judgement, messages, rank));
+    return network_uniform(judgement->request.ranks, (struct link){ .latency_ns = (uint64_t)llround(most) }, error);
+}
+
+double judgement_sequences(const struct judgement *judgement)
+{
+    const struct estimate_request *how = &judgement->request.how;
+    return (double)how->data * judgement->request.micro_batches * (double)how->micro_batch;
+}
+
+// --- an iteration --------------------------------------------------------------------------------------------------
+
+struct run {
+    struct stated_stage *stages;
+    struct stated_bytes *bytes;  // of each stage
+    struct cost_row *rows;
+    struct schedule *schedule;
+    struct simulation simulation;
+};
+
+static void clear_run(struct run *run)
+{
+    simulation_clear(&run->simulation);
+    schedule_free(run->schedule);
+    free(run->rows);
+    free(run->bytes);
+    free(run->stages);
+}
+
+static bool simulate(const struct judgement *judgement, struct run *run, struct error *error)
+{
+    const struct stated_request *request = &judgement->request;
+    const struct messages messages = messages_of(judgement);
+    const size_t count = (size_t)request->ranks * request->chunks;
+    if (request->ranks > 1 && messages.are_waited_for)
+        wait_for_messages(judgement, &messages, run->rows, count);
+    struct network *network = network_of(judgement, &messages, error);
+    const bool good = network && schedule_simulate(run->schedule, run->rows, network, &run->simulation, NULL, error);
+    network_free(network);
+    return good;
+}
+
+static bool set_up(const struct judgement *judgement, struct run *run, struct error *error)
+{
+    const struct stated_request *request = &judgement->request;
+    const size_t count = (size_t)request->ranks * request->chunks;
+    const char *name = request->ranks == 1 ? "1f1b" : request->schedule;
+    run->stages = stated_stages(request, error);
+    run->bytes = calloc(count, sizeof run->bytes[0]);
+    run->rows = calloc(count, sizeof run->rows[0]);
+    if (!run->stages)
+        return false;
+    if (!run->bytes || !run->rows)
+        return error_no_memory(error, "stages");
+    for (size_t s = 0; s < count; s++)
+        stated_costs(judgement, &run->stages[s], s + 1 == count, &run->rows[s], &run->bytes[s]);
+    run->schedule = schedule_generate(name, request->ranks, request->chunks, request->micro_batches, error);
+    if (run->schedule && run->schedule->stages != count)
+        return error_set(error, "%s has %u stages on %u ranks, not %zu", name, run->schedule->stages, request->ranks, count);
+    return run->schedule;
+}
+
+static uint32_t rank_of(const struct run *run, size_t stage)
+{
+    return schedule_rank(run->schedule, (uint32_t)stage, 0);
+}
+
+// --- what came of it -----------------------------------------------------------------------------------------------
+
+// What PyTorch's allocator reserves beyond what it has given out: the mean of three runs whose model cards print both
+// (Megatron-Bridge: 59.0 and 69.3 GiB, 72.07 and 75.34, 156.9 and 161.3). Logits that PyTorch's own loss has freed before
+// the backward stay reserved, too.
+static double reserved_bytes(const struct judgement *judgement, double given_out)
+{
+    static const double cached = 1.083;
+    const struct estimate_request *how = &judgement->estimate.request;
+    const double logits = (double)(how->micro_batch * how->sequence * judgement->estimate.model.vocabulary)
+        / (double)(how->context * how->tensor);
+    return cached * (given_out + (how->loss == LOSS_PLAIN ? profile_dtype_bytes(how->dtype) * logits : 0));
+}
+
+static bool set_bytes(struct judgement *judgement, const struct run *run, struct error *error)
+{
+    const uint32_t ranks = judgement->request.ranks;
+    const double workspace = stated_workspace(judgement);
+    judgement->bytes = calloc(ranks, sizeof judgement->bytes[0]);
+    if (!judgement->bytes)
+        return error_no_memory(error, "a judgement");
+    for (size_t s = 0; s < run->schedule->stages; s++) {
+        struct stated_bytes *of = &judgement->bytes[rank_of(run, s)];
+        of->weights += run->bytes[s].weights;
+        of->gradients += run->bytes[s].gradients;
+        of->optimizer += run->bytes[s].optimizer;
+        of->workspace = fmax(of->workspace, (double)run->rows[s].transient_bytes);
+    }
+    for (uint32_t rank = 0; rank < ranks; rank++) {
+        struct stated_bytes *of = &judgement->bytes[rank];
+        const double live = (double)run->simulation.per_rank[rank].live_peak_bytes;
+        const double waiting = live - of->weights - of->gradients - of->optimizer;
+        of->workspace = fmin(of->workspace, waiting);
+        of->activations = waiting - of->workspace;
+        of->workspace += workspace;
+        of->given_out = live + workspace;
+        of->reserved = reserved_bytes(judgement, of->given_out);
+        if (of->given_out > judgement->bytes[judgement->fullest].given_out)
+            judgement->fullest = rank;
+    }
+    judgement->memory_bytes = (double)judgement->request.device->memory_bytes;
+    judgement->reserved_bytes = (double)judgement->request.device->reserved_bytes;
+    judgement->fits = judgement->bytes[judgement->fullest].given_out + judgement->reserved_bytes <= judgement->memory_bytes;
+    return true;
+}
+
+// Of a rank: what all its stages take for one micro-batch.
+static struct stated_time work_of(const struct judgement *judgement, const struct run *run, uint32_t rank)
+{
+    struct stated_time time = { 0 };
+    for (size_t s = 0; s < run->schedule->stages; s++)
+        if (rank_of(run, s) == rank)
+            stated_work(judgement, &run->stages[s], &time);
+    return time;
+}
+
+static double all_of(const struct stated_time *time)
+{
+    return time->products_ns + time->attention_ns + time->passes_ns + time->messages_ns + time->host_ns + time->again_ns;
+}
+
+static void multiply(struct stated_time *time, double by)
+{
+    time->products_ns *= by;
+    time->attention_ns *= by;
+    time->passes_ns *= by;
+    time->messages_ns *= by;
+    time->host_ns *= by;
+    time->again_ns *= by;
+}
+
+// Gradients are added up while the last micro-batch's backward runs through a rank's stages, and gathered behind the next
+// first forward, where the framework does that; a tenth at least is not hidden.
+static double reduced_ns(const struct judgement *judgement, double micro_batch_ns)
+{
+    const struct framework *like = framework_of(judgement);
+    const double gather = like->hides_gather ? 0 : judgement->estimate.gather_ns / judgement->request.ranks;
+    const double reduce = judgement->estimate.reduce_ns / judgement->request.ranks - gather;
+    return gather + (like->hides_reduction ? fmax(0.1 * reduce, reduce - micro_batch_ns) : reduce);
+}
+
+// Of an iteration, forward and backward, without what is run again: of a model that is on one device, so that no sharing
+// out changes it.
+static bool count_flops(const struct judgement *judgement, double *flops, struct error *error)
+{
+    struct estimate_request alone = judgement->estimate.request;
+    alone.tensor = alone.context = alone.expert = alone.data = alone.micro_batch = 1;
+    alone.within = 0;
+    alone.sequence_parallel = false;
+    struct estimate *estimate = malloc(sizeof *estimate);
+    *flops = 0;
+    if (!estimate)
+        return error_no_memory(error, "an estimate");
+    const bool good = estimate_model(judgement->request.model, judgement->request.device, &alone, estimate, error);
+    for (int i = 0; i < LAYER_PARTS && good; i++)
+        *flops += 3 * (double)estimate->counts[i] * (double)estimate->parts[i].flops * judgement_sequences(judgement);
+    free(estimate);
+    return good;
+}
+
+static bool set_time(struct judgement *judgement, const struct run *run, struct error *error)
+{
+    const struct estimate_request *how = &judgement->estimate.request;
+    struct stated_time busiest = { 0 };
+    double flops;
+    if (!count_flops(judgement, &flops, error))
+        return false;
+    for (uint32_t rank = 0; rank < judgement->request.ranks; rank++) {
+        const struct stated_time work = work_of(judgement, run, rank);
+        if (rank > 0 && all_of(&work) <= all_of(&busiest))
+            continue;
+        busiest = work;
+        judgement->busiest = rank;
+    }
+    busiest.reduce_ns = reduced_ns(judgement, all_of(&busiest));
+    busiest.update_ns = judgement->estimate.update_ns / judgement->request.ranks;
+    multiply(&busiest, judgement->request.micro_batches);
+    busiest.waiting_ns = fmax(0, (double)run->simulation.iteration_ns - all_of(&busiest));
+    judgement->time = busiest;
+    judgement->iteration_ns = add_clamped(run->simulation.iteration_ns,
+                                          (uint64_t)llround(busiest.reduce_ns + busiest.update_ns));
+    const double seconds = (double)judgement->iteration_ns / 1e9;
+    const struct rated_product *product = rated_device_product(judgement->request.device,
+                                                               how->products ? how->products : how->dtype);
+    judgement->utilization = flops / seconds / ((double)product->gigaflops * 1e9) / (double)judgement->devices;
+    judgement->tokens_per_second =
+        judgement_sequences(judgement) * (double)how->sequence / seconds / (double)judgement->devices;
+    return true;
+}
+
+static bool judge(struct judgement *judgement, struct error *error)
+{
+    struct stated_request *request = &judgement->request;
+    struct run run = { 0 };
+    if (!check_request(request, error))
+        return false;
+    set_recomputation(judgement);
+    if (!estimate_model(request->model, request->device, &request->how, &judgement->estimate, error))
+        return false;
+    request->how.sequence = judgement->estimate.request.sequence;
+    judgement->devices = multiply_clamped(request->how.tensor * request->how.context * request->how.data, request->ranks);
+    const bool good = set_up(judgement, &run, error) && simulate(judgement, &run, error)
+        && set_bytes(judgement, &run, error) && set_time(judgement, &run, error);
+    clear_run(&run);
+    return good;
+}
+
+struct judgement *stated_judge(const struct stated_request *request, struct error *error)
+{
+    struct judgement *judgement = calloc(1, sizeof *judgement);
+    if (!judgement) {
+        error_no_memory(error, "a judgement");
+        return NULL;
+    }
+    judgement->request = *request;
+    if (request->ranks == 1)
+        judgement->request.chunks = 1;
+    if (judge(judgement, error))
+        return judgement;
+    judgement_free(judgement);
+    return NULL;
+}
+
+void judgement_free(struct judgement *judgement)
+{
+    if (judgement)
+        free(judgement->bytes);
+    free(judgement);
+}

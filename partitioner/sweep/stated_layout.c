@@ -1,0 +1,211 @@
+// Which layers the stages of a stated layout have, and which of them are run again.
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/text.h"
+#include "partitioner/sweep/stated.h"
+
+// --- what is run again ----------------------------------------------------------------------------------------
+
+static const struct {
+    const char *name;
+    unsigned module, again;
+} modules[] = {
+    { "core_attn", MODULE_ATTENTION, 0 }, { "mlp", MODULE_MLP, 0 },
+    { "moe", MODULE_EXPERTS, 0 },         { "layernorm", 0, AGAIN_NORMS },
+    { "moe_act", 0, AGAIN_ACTIVATIONS },  { "mla_up_proj", 0, AGAIN_LATENT },
+};
+
+static bool add_module(const char *word, size_t length, struct stated_recompute *recompute)
+{
+    for (size_t i = 0; i < sizeof modules / sizeof modules[0]; i++)
+        if (strlen(modules[i].name) == length && strncmp(modules[i].name, word, length) == 0) {
+            recompute->modules |= modules[i].module;
+            recompute->again |= modules[i].again;
+            return true;
+        }
+    return false;
+}
+
+bool stated_recompute_parse(const char *text, struct stated_recompute *recompute, struct error *error)
+{
+    *recompute = (struct stated_recompute){ .said = text, .how = STATED_NOTHING };
+    if (strcmp(text, "none") == 0)
+        return true;
+    recompute->how = STATED_SELECTIVE;
+    if (strcmp(text, "selective") == 0)
+        return true;
+    recompute->how = STATED_BLOCKS;
+    recompute->blocks = UINT64_MAX;
+    if (strcmp(text, "full") == 0)
+        return true;
+    if (*text && strspn(text, "0123456789") == strlen(text) && strlen(text) < 8) {
+        recompute->blocks = strtoull(text, NULL, 10);
+        return true;
+    }
+    *recompute = (struct stated_recompute){ .said = text, .how = STATED_MODULES };
+    for (const char *at = text;;) {
+        const size_t length = strcspn(at, ",");
+        if (!add_module(at, length, recompute))
+            return error_set(error, "\"%.40s\" is none of none, selective, full, how many blocks of each rank, nor some of"
+                             " core_attn, mlp, moe, layernorm, moe_act, mla_up_proj with commas between them", text);
+        if (!at[length])
+            return true;
+        at += length + 1;
+    }
+}
+
+// --- Megatron's layouts ----------------------------------------------------------------------------------------
+
+enum { MOST_LAYOUT = 1 << 16 };
+
+static bool refuse_layout(const char *why, struct error *error)
+{
+    return error_set(error, "layout: %s; it is made of E, t, m, L and |, groups in brackets, and *N behind any of these, "
+                     "such as Et*3|(t*3|)*6tL", why);
+}
+
+// Behind what was written from `from` on: "*3" has it there three times.
+static bool repeat(const char **at, size_t from, struct text *out, struct error *error)
+{
+    if (**at != '*')
+        return true;
+    char *end;
+    const size_t length = out->length - from;
+    const unsigned long times = strtoul(*at + 1, &end, 10);
+    if (end == *at + 1 || times < 1 || times > 4096 || length * times > MOST_LAYOUT)
+        return refuse_layout("a * has a number from 1 to 4096 behind it", error);
+    *at = end;
+    char *unit = strndup(out->data ? out->data + from : "", length);
+    if (unit)
+        text_add_repeated(out, unit, times - 1);
+    out->failed |= !unit;
+    free(unit);
+    return true;
+}
+
+static bool expand(const char **at, int depth, struct text *out, struct error *error)
+{
+    while (**at && **at != ')') {
+        const size_t from = out->length;
+        const char symbol = *(*at)++;
+        if (symbol == ',')
+            continue;
+        if (symbol == '(') {
+            if (depth == 8 || !expand(at, depth + 1, out, error) || *(*at)++ != ')')
+                return error->kind != ERROR_NONE ? false : refuse_layout("a bracket is not closed", error);
+        } else if (strchr("EtmL|", symbol)) {
+            text_add(out, "%c", symbol);
+        } else {
+            return refuse_layout("it has another letter", error);
+        }
+        if (!repeat(at, from, out, error))
+            return false;
+    }
+    return out->length <= MOST_LAYOUT || refuse_layout("it is too long", error);
+}
+
+// --- stages ------------------------------------------------------------------------------------------------------
+
+// Of those that are given out in order; what predicts tokens further on is as the last one.
+struct giving {
+    const struct stated_request *request;
+    uint64_t block;
+    struct stated_stage *stages;
+};
+
+static void give_block(struct giving *giving, size_t stage)
+{
+    const struct transformer *model = giving->request->model;
+    const uint64_t block = giving->block < model->layers ? giving->block : model->layers - 1;
+    giving->stages[stage].counts[estimate_attention_part(model, block)]++;
+    giving->stages[stage].counts[estimate_rest_part(model, block)]++;
+    giving->block++;
+}
+
+static bool give_layout(struct giving *giving, size_t count, struct error *error)
+{
+    struct text stages = { 0 };
+    const char *at = giving->request->layout;
+    bool good = expand(&at, 0, &stages, error) && (!*at || refuse_layout("a bracket is not opened", error));
+    size_t stage = 0;
+    for (size_t i = 0; good && i < stages.length; i++) {
+        const char symbol = stages.data[i];
+        stage += symbol == '|';
+        if (stage >= count)
+            good = error_set(error, "layout: it has more stages than ranks x chunks (%zu)", count);
+        else if (symbol == 't' || symbol == 'm')
+            give_block(giving, stage);
+        else if (symbol == 'E' || symbol == 'L')
+            giving->stages[stage].counts[symbol == 'E' ? PART_EMBEDDING : PART_HEAD]++;
+    }
+    if (good && stage + 1 < count)
+        good = error_set(error, "layout: it has %zu stages, and ranks x chunks are %zu", stage + 1, count);
+    if (good && giving->block < giving->request->model->layers)
+        good = error_set(error, "layout: it has %llu blocks of the model's %llu", (unsigned long long)giving->block,
+                         (unsigned long long)giving->request->model->layers);
+    if (good && stages.failed)
+        good = error_no_memory(error, "a layout");
+    text_clear(&stages);
+    return good;
+}
+
+// As many for each; one less at both ends, beside the embedding and the head, where only that divides (Megatron's
+// --account-for-embedding-in-pipeline-split and its other); else as even as can be.
+static uint64_t even_blocks(uint64_t layers, uint64_t stages, uint64_t stage)
+{
+    if (layers % stages != 0 && (layers + 2) % stages == 0)
+        return (layers + 2) / stages - (stage == 0) - (stage + 1 == stages);
+    return layers * (stage + 1) / stages - layers * stage / stages;
+}
+
+static bool give_blocks(struct giving *giving, size_t count, struct error *error)
+{
+    const struct stated_request *request = giving->request;
+    if (request->blocks.count && request->blocks.count != count)
+        return error_set(error, "blocks: %zu numbers, and ranks x chunks are %zu stages", request->blocks.count, count);
+    for (size_t s = 0; s < count; s++) {
+        const uint64_t blocks =
+            request->blocks.count ? request->blocks.at[s] : even_blocks(request->model->layers, count, s);
+        for (uint64_t i = 0; i < blocks && giving->block <= request->model->layers; i++)
+            give_block(giving, s);
+    }
+    giving->stages[0].counts[PART_EMBEDDING] = 1;
+    giving->stages[count - 1].counts[PART_HEAD] = 1;
+    return giving->block == request->model->layers
+        || error_set(error, "blocks: they are not the model's %llu in all", (unsigned long long)request->model->layers);
+}
+
+// The first of each rank, its stages alike; all but the embedding and the head.
+static void run_again(const struct stated_request *request, struct stated_stage *stage)
+{
+    const struct stated_recompute *recompute = &request->recompute;
+    double blocks = stage->counts[PART_ATTENTION] + stage->counts[PART_WINDOWED];
+    double share = recompute->how == STATED_BLOCKS && blocks > 0
+        ? (double)recompute->blocks / request->chunks / blocks : 0;
+    share = share > 1 ? 1 : share;
+    for (int i = PART_ATTENTION; i < PART_HEAD; i++)
+        stage->again[i] = share * stage->counts[i];
+    if (recompute->modules & MODULE_MLP)
+        stage->again[PART_MLP] = stage->counts[PART_MLP];
+    if (recompute->modules & MODULE_EXPERTS)
+        stage->again[PART_EXPERTS] = stage->counts[PART_EXPERTS];
+}
+
+struct stated_stage *stated_stages(const struct stated_request *request, struct error *error)
+{
+    const size_t count = (size_t)request->ranks * request->chunks;
+    struct stated_stage *stages = calloc(count, sizeof *stages);
+    struct giving giving = { .request = request, .stages = stages };
+    if (!stages) {
+        error_no_memory(error, "stages");
+        return NULL;
+    }
+    if (!(request->layout ? give_layout : give_blocks)(&giving, count, error)) {
+        free(stages);
+        return NULL;
+    }
+    for (size_t s = 0; s < count; s++)
+        run_again(request, &stages[s]);
+    return stages;
+}

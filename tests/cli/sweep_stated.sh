@@ -1,0 +1,30 @@
+# A layout that is stated is judged, beside the best plan on the same devices.
+cat > config.json <<'END'
+{"model_type": "llama", "num_hidden_layers": 8, "hidden_size": 4096, "num_attention_heads": 32,
+ "num_key_value_heads": 8, "intermediate_size": 14336, "vocab_size": 128256, "max_position_embeddings": 8192}
+END
+exec 2>&1
+stated() { weir sweep --config config.json --device h100-sxm --devices 16 --global-batch 32 --budget 2000 "$@"; }
+stated --tensor 2 --ranks 4 --recompute full > judged.txt; echo "exit $?"
+sed -E 's/[0-9.]+ ([num]?s|[KMG]iB|%)/N \1/g; s/[0-9.]+ (tokens|TFLOP)/N \1/g' judged.txt | grep -v "^The best\|^shared" | sed 's/  */ /g'
+grep -c "^The best plan on the same devices takes" judged.txt
+stated --tensor 2 --ranks 4 --chunks 2 --recompute 1 --like torchtitan --json > judged.json; echo "exit $?"
+python3 - <<'END'
+import json
+judged = json.load(open('judged.json'))
+print(judged['like'], judged['shard'], judged['schedule'], judged['data'], judged['micro_batches'], judged['fits'],
+      judged['iteration_ns'] == sum(ns for key, ns in judged['time'].items() if key != 'rank') or 'rounded',
+      judged['best']['iteration_ns'] <= judged['iteration_ns'])
+END
+# Fewer micro-batches than ranks are answered, and what does not fit is told.
+stated --tensor 1 --ranks 8 --micro-batch 16 --recompute none --json | grep '"micro_batches"' | head -1
+weir sweep --config config.json --device a100-40 --devices 1 --global-batch 1 --recompute none --sequence 8192 | grep -o "it does not fit"
+stated --tensor 2 --ranks 4 --layout 'Et*2|(t*2|)*2t*2L' --json | grep -c given_out
+stated --tensor 2 --ranks 4 --blocks 1,2,3,2 --recompute selective --gradients 2 --within 1 --json | grep -c given_out
+stated --tensor 2 --ranks 4 --blocks 1,2,3 --recompute none; echo "exit $?"
+stated --tensor 2,4 --ranks 4 --recompute none; echo "exit $?"
+stated --tensor 3 --ranks 4 --recompute none; echo "exit $?"
+stated --tensor 2 --ranks 4 --micro-batch 3 --recompute none; echo "exit $?"
+stated --tensor 2 --ranks 4 --recompute half; echo "exit $?"
+stated --tensor 2 --ranks 4 --schedules 1f1b,zb-h1 --recompute full; echo "exit $?"
+stated --like nmeo --recompute full | head -1

@@ -1,0 +1,348 @@
+#include "partitioner/sweep/stated.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "profiler/estimate/framework.h"
+#include "tests/document.h"
+#include "tests/test.h"
+
+// GPT of 22 billion parameters, Korthikanti et al. 2022, table 3.
+static const char gpt22b[] = "{\"model_type\": \"gpt2\", \"n_layer\": 48, \"n_embd\": 6144, \"n_head\": 64,"
+                             " \"n_positions\": 2048, \"vocab_size\": 51200}";
+static const char small[] =
+    "{\"model_type\": \"llama\", \"num_hidden_layers\": 14, \"hidden_size\": 2048, \"num_attention_heads\": 16,"
+    " \"num_key_value_heads\": 8, \"intermediate_size\": 8192, \"vocab_size\": 32000, \"max_position_embeddings\": 4096}";
+
+// Whose embedding and head weigh next to nothing.
+static const char even[] =
+    "{\"model_type\": \"llama\", \"num_hidden_layers\": 14, \"hidden_size\": 2048, \"num_attention_heads\": 16,"
+    " \"num_key_value_heads\": 8, \"intermediate_size\": 8192, \"vocab_size\": 512, \"max_position_embeddings\": 4096}";
+
+struct question {
+    struct transformer model;
+    struct rated_device device;
+    struct stated_request request;
+};
+
+static void ask(struct question *question, const char *config, const char *device, const char *like)
+{
+    struct error error = { 0 };
+    assert_good(transformer_read(config, strlen(config), "config.json", &question->model, &error), error);
+    assert_good(rated_device_load(device, &question->device, &error), error);
+    question->request = (struct stated_request){
+        .model = &question->model, .device = &question->device, .how = estimate_unsaid(), .schedule = "1f1b",
+        .ranks = 1, .chunks = 1, .micro_batches = 8,
+    };
+    question->request.how.like = framework_find(like, &error);
+    assert_good(question->request.how.like, error);
+}
+
+static struct judgement *judge(const struct question *question)
+{
+    struct error error = { 0 };
+    struct judgement *judgement = stated_judge(&question->request, &error);
+    assert_good(judgement, error);
+    return judgement;
+}
+
+static double sum(const struct stated_time *time)
+{
+    return time->products_ns + time->attention_ns + time->passes_ns + time->messages_ns + time->host_ns + time->again_ns
+        + time->waiting_ns + time->reduce_ns + time->update_ns;
+}
+
+static double iteration(const struct question *question)
+{
+    struct judgement *judgement = judge(question);
+    const double ns = (double)judgement->iteration_ns;
+    judgement_free(judgement);
+    return ns;
+}
+
+static void close_to(double value, double expected, double part)
+{
+    if (fabs(value - expected) > part * expected)
+        fail_msg("%g is not %g", value, expected);
+}
+
+// --- time ---------------------------------------------------------------------
+
+static void where_time_goes_is_all_of_it(void **state)
+{
+    (void)state;
+    struct question question;
+    ask(&question, small, "h100-sxm", "megatron");
+    question.request.how.tensor = 2;
+    question.request.how.data = 2;
+    question.request.ranks = 4;
+    question.request.recompute = (struct stated_recompute){ .how = STATED_BLOCKS, .blocks = UINT64_MAX };
+    struct judgement *judgement = judge(&question);
+    close_to(sum(&judgement->time), (double)judgement->iteration_ns, 1e-6);
+    assert_true(judgement->time.again_ns > 0 && judgement->time.waiting_ns > 0);
+    judgement_free(judgement);
+}
+
+// The published time is 1.1 s with selective recomputation, and 1.42 s with all of it.
+static void korthikantis_small_model_takes_what_it_took(void **state)
+{
+    (void)state;
+    struct question question;
+    ask(&question, gpt22b, "a100-80", "megatron-2022");
+    question.request.how.tensor = 8;
+    question.request.how.micro_batch = 4;
+    question.request.how.dtype = "fp16";
+    question.request.micro_batches = 1;
+    question.request.how.sequence_parallel = true;
+    question.request.how.said = SAID_SEQUENCE_PARALLEL;
+    question.request.recompute.how = STATED_SELECTIVE;
+    close_to(iteration(&question), 1.1e9, 0.1);
+    question.request.how.sequence_parallel = false;
+    question.request.recompute = (struct stated_recompute){ .how = STATED_BLOCKS, .blocks = UINT64_MAX };
+    close_to(iteration(&question), 1.42e9, 0.1);
+}
+
+// m + p - 1 stages' times, where stages are even and messages take next to nothing.
+static void a_pipeline_waits_as_its_formula_says(void **state)
+{
+    (void)state;
+    struct question question;
+    ask(&question, even, "h100-sxm", "megatron");
+    question.request.how.graphs = true;
+    question.request.how.said = SAID_GRAPHS;
+    question.request.micro_batches = 32;
+    const double alone = iteration(&question);
+    question.request.ranks = 7;
+    close_to(iteration(&question), alone / 7 * (32 + 6) / 32, 0.1);
+}
+
+static void fewer_micro_batches_than_ranks_are_judged(void **state)
+{
+    (void)state;
+    struct question question;
+    ask(&question, small, "h100-sxm", "megatron");
+    question.request.ranks = 7;
+    question.request.micro_batches = 2;
+    struct judgement *judgement = judge(&question);
+    assert_true(judgement->time.waiting_ns > 0.5 * (double)judgement->iteration_ns);
+    judgement_free(judgement);
+}
+
+// All chunks of a rank hide what adding up gradients takes, and not only the first of them.
+static void more_chunks_hide_no_less(void **state)
+{
+    (void)state;
+    struct question question;
+    ask(&question, small, "h100-sxm", "megatron");
+    question.request.how.data = 64;
+    question.request.how.shard = ESTIMATE_SHARD_OPTIMIZER;
+    question.request.ranks = 2;
+    double reduce[2];
+    for (int i = 0; i < 2; i++) {
+        question.request.chunks = i == 0 ? 1 : 7;
+        question.request.schedule = i == 0 ? "1f1b" : "interleaved";
+        struct judgement *judgement = judge(&question);
+        reduce[i] = judgement->time.reduce_ns;
+        judgement_free(judgement);
+    }
+    close_to(reduce[1], reduce[0], 0.2);
+}
+
+// DTensor's collectives are waited for unless async TP is asked for.
+static void what_a_framework_hides_is_its_own(void **state)
+{
+    (void)state;
+    struct question question;
+    ask(&question, small, "h100-sxm", "torchtitan");
+    question.request.how.tensor = 8;
+    question.request.how.graphs = true;
+    question.request.how.said = SAID_GRAPHS;
+    const double waits = iteration(&question);
+    question.request.how.overlap = OVERLAP_ALL;
+    question.request.how.said |= SAID_OVERLAP;
+    assert_true(iteration(&question) < 0.95 * waits);
+}
+
+// --- bytes --------------------------------------------------------------------
+
+// 16 bytes of each parameter with gradients of 2, 18 with those of 4; the optimizer's shared by 4.
+static void states_are_the_frameworks(void **state)
+{
+    (void)state;
+    struct question question;
+    ask(&question, small, "h100-sxm", "megatron");
+    const double parameters = (double)transformer_parameters(&question.model);
+    struct judgement *judgement = judge(&question);
+    close_to(judgement->bytes[0].weights, 2 * parameters, 1e-3);
+    close_to(judgement->bytes[0].gradients, 4 * parameters, 1e-3);
+    close_to(judgement->bytes[0].optimizer, 12 * parameters, 1e-3);
+    judgement_free(judgement);
+    question.request.how.data = 4;
+    question.request.how.shard = ESTIMATE_SHARD_OPTIMIZER;
+    question.request.how.gradient_bytes = 2;
+    judgement = judge(&question);
+    close_to(judgement->bytes[0].gradients, 2 * parameters, 1e-3);
+    close_to(judgement->bytes[0].optimizer, 3 * parameters, 1e-3);
+    judgement_free(judgement);
+}
+
+static double activations(const struct question *question)
+{
+    struct judgement *judgement = judge(question);
+    const double bytes = judgement->bytes[0].activations;
+    judgement_free(judgement);
+    return bytes;
+}
+
+// The first rank of p keeps p micro-batches; of blocks that run again their inputs, 2 sbh of each.
+static void what_runs_again_is_not_kept(void **state)
+{
+    (void)state;
+    struct question question;
+    ask(&question, small, "h100-sxm", "megatron");
+    question.request.ranks = 2;
+    const double all = activations(&question), block = 2.0 * 4096 * 2048;
+    question.request.recompute = (struct stated_recompute){ .how = STATED_BLOCKS, .blocks = UINT64_MAX };
+    close_to(activations(&question), 2 * 7 * block, 0.01);
+    question.request.recompute.blocks = 3;
+    const double some = activations(&question);
+    close_to(some, all * 4 / 7 + 2 * 3 * block, 0.02);
+    question.request.recompute = (struct stated_recompute){ .how = STATED_MODULES, .modules = MODULE_MLP };
+    assert_true(activations(&question) < all);
+}
+
+static void gathered_weights_are_work(void **state)
+{
+    (void)state;
+    struct question question;
+    ask(&question, small, "h100-sxm", "torchtitan");
+    question.request.how.data = 32;
+    question.request.how.shard = ESTIMATE_SHARD_WEIGHTS;
+    struct judgement *over_all = judge(&question);
+    question.request.how.within = 8;
+    struct judgement *near = judge(&question);
+    close_to(near->bytes[0].weights, 4 * over_all->bytes[0].weights, 0.01);
+    assert_true(over_all->fits && near->fits);
+    judgement_free(near);
+    judgement_free(over_all);
+}
+
+// --- layouts -------------------------------------------------------------------
+
+static void has_blocks(const char *layout, uint32_t stages, const char *blocks)
+{
+    struct question question;
+    struct error error = { 0 };
+    struct text text = { 0 };
+    ask(&question, small, "h100-sxm", "megatron");
+    question.request.layout = layout;
+    question.request.ranks = stages;
+    struct stated_stage *made = stated_stages(&question.request, &error);
+    assert_good(made, error);
+    for (uint32_t s = 0; s < stages; s++)
+        text_add(&text, "%s%s%.0f%s", s ? " " : "", made[s].counts[PART_EMBEDDING] > 0 ? "E" : "",
+                 made[s].counts[PART_ATTENTION], made[s].counts[PART_HEAD] > 0 ? "L" : "");
+    assert_string_equal(text.data, blocks);
+    text_clear(&text);
+    free(made);
+}
+
+static void layouts_are_megatrons(void **state)
+{
+    (void)state;
+    has_blocks(NULL, 2, "E7 7L");
+    has_blocks(NULL, 4, "E3 4 4 3L");  // one less at both ends
+    has_blocks(NULL, 3, "E4 5 5L");    // where that divides nothing, as even as can be
+    has_blocks("Et*2|(t*3|)*3t,t*2,L", 5, "E2 3 3 3 3L");
+    has_blocks("E|(tt|)*7L", 9, "E0 2 2 2 2 2 2 2 0L");
+    has_blocks("Et*7|t*7mL", 2, "E7 8L");  // which predicts one more
+}
+
+static void refuses_layout(const char *layout, const char *sentence)
+{
+    struct question question;
+    struct error error = { 0 };
+    ask(&question, small, "h100-sxm", "megatron");
+    question.request.layout = layout;
+    question.request.ranks = 2;
+    assert_null(stated_judge(&question.request, &error));
+    if (!strstr(error.text, sentence))
+        fail_msg("%s", error.text);
+}
+
+static void what_cannot_be_is_refused(void **state)
+{
+    (void)state;
+    refuses_layout("Et*7|t*6L", "layout: it has 13 blocks of the model's 14");
+    refuses_layout("Et*7t*7L", "layout: it has 1 stages, and ranks x chunks are 2");
+    refuses_layout("E|t|t*13L", "layout: it has more stages than ranks x chunks (2)");
+    refuses_layout("E(t*7|t*7L", "layout: a bracket is not closed");
+    refuses_layout("Et*7)|t*7L", "layout: a bracket is not opened");
+    refuses_layout("Ex*7|t*7L", "layout: it has another letter");
+    refuses_layout("Et*0|t*7L", "layout: a * has a number from 1 to 4096 behind it");
+    refuses_layout("(((((((((t)))))))))", "layout: ");
+    struct question question;
+    struct error error = { 0 };
+    static const uint32_t blocks[] = { 7, 6 };
+    ask(&question, small, "h100-sxm", "megatron");
+    question.request.ranks = 2;
+    question.request.blocks = (struct sweep_list){ blocks, 2 };
+    assert_null(stated_judge(&question.request, &error));
+    assert_string_equal(error.text, "blocks: they are not the model's 14 in all");
+    error = (struct error){ 0 };
+    question.request.blocks.count = 0;
+    question.request.schedule = "pipedream";
+    assert_null(stated_judge(&question.request, &error));
+    assert_string_equal(error.text, "pipedream does not flush: its iterations are not of so many sequences");
+}
+
+static void recomputation_is_a_word_a_number_or_modules(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    struct stated_recompute recompute;
+    assert_true(stated_recompute_parse("none", &recompute, &error) && recompute.how == STATED_NOTHING);
+    assert_true(stated_recompute_parse("full", &recompute, &error) && recompute.blocks == UINT64_MAX);
+    assert_true(stated_recompute_parse("3", &recompute, &error) && recompute.blocks == 3);
+    assert_true(stated_recompute_parse("mlp,layernorm", &recompute, &error) && recompute.modules == MODULE_MLP);
+    assert_int_equal(recompute.again, AGAIN_NORMS);
+    assert_false(stated_recompute_parse("mlp,half", &recompute, &error));
+    assert_non_null(strstr(error.text, "\"mlp,half\" is none of none, selective, full, "));
+    assert_false(stated_recompute_parse("", &recompute, &error));
+}
+
+static void the_page_shows_what_is_written(void **state)
+{
+    (void)state;
+    struct question question;
+    struct config_row best = { .schedule = "1f1b" };
+    const struct config_sweep sweep = { .best = &best };
+    struct text text = { 0 };
+    ask(&question, small, "h100-sxm", "megatron");
+    struct judgement *judgement = judge(&question);
+    judgement_write(judgement, &sweep, &text);
+    assert_shown_as_written("docs/formats/judgement.md", text.data);
+    text_clear(&text);
+    judgement_free(judgement);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(where_time_goes_is_all_of_it),
+        cmocka_unit_test(korthikantis_small_model_takes_what_it_took),
+        cmocka_unit_test(a_pipeline_waits_as_its_formula_says),
+        cmocka_unit_test(fewer_micro_batches_than_ranks_are_judged),
+        cmocka_unit_test(more_chunks_hide_no_less),
+        cmocka_unit_test(what_a_framework_hides_is_its_own),
+        cmocka_unit_test(states_are_the_frameworks),
+        cmocka_unit_test(what_runs_again_is_not_kept),
+        cmocka_unit_test(gathered_weights_are_work),
+        cmocka_unit_test(layouts_are_megatrons),
+        cmocka_unit_test(what_cannot_be_is_refused),
+        cmocka_unit_test(recomputation_is_a_word_a_number_or_modules),
+        cmocka_unit_test(the_page_shows_what_is_written),
+    };
+    return cmocka_run_group_tests_name("stated", tests, NULL, NULL);
+}
