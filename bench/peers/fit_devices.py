@@ -59,13 +59,12 @@ def places(documents, name):
 
 
 def errors_of(rows):
-    """(source, error of the time) of each row."""
+    """(source, predicted / measured) of each row's time, with what it says of itself."""
     errors = []
     for row in rows:
-        found = published.estimate_row(row)
-        if found:
-            estimate, device = found
-            errors.append((row['source']['key'], compare.predicted_s(row, device, estimate) / compare.measured_s(row)))
+        judgement = published.judge_row(row, with_facts=True)
+        if judgement:
+            errors.append((row['source']['key'], judgement['iteration_ns'] / 1e9 / compare.measured_s(row)))
     return errors
 
 

@@ -34,11 +34,8 @@ HARDWARE = (  # how a row's hardware begins: the device, and what its cluster or
 )
 NETWORKS = {'vtrain-multi': 12.5e9, 'zero-bubble-tab4': 12.5e9, 'zero-bubble-tab6': 12.5e9}  # of a source's cluster
 
-# Sources of before FlashAttention: scores are kept, there is dropout, nothing of REDUCE is hidden.
+# Sources of before FlashAttention, whose models have dropout.
 EARLY = ('korthikanti', 'sc21', 'bloom', 'vtrain', 'zero-bubble', 'megatron-2020')
-PYTORCH = ('mosaic', 'torchtitan', 'internevo', 'fms', 'nemo-automodel')  # without Megatron's kernels: FlashAttention 2
-DEEPSPEED = ('bloom',)  # whose pipeline engine sends activations whole from every device of a tensor group
-UNSAID_GRAPHS = ('megatron-bridge-26.08',)  # says neither graphs nor dispatcher; its predecessor's rows have both
 MANY_WORDS = {'Nemotron4': 256000, '': 51200}  # where a row does not say: by how a model's name begins
 WINDOW = 128  # tokens, of the layers of GPT-OSS that have one
 
@@ -159,117 +156,132 @@ def shard_of(row):
     zero = str(row.get('zero'))
     if zero.startswith(('zero-3', '3', 'fsdp')):
         return 'weights'
-    if zero in ('None', '0') and is_early(row):
+    if zero in ('None', '0') and (is_early(row) or starts_with(row, 'megatron-ci')):
         return 'none'
     return 'optimizer'
 
 
-def attention_of(row):
-    if starts_with(row, *PYTORCH):
-        return 'flash'
-    if flag_of(row, 'attention-backend') == 'unfused' or flag_of(row, 'transformer-impl') == 'local':
-        return 'plain'
-    if not is_early(row):
-        return 'fused'
-    return 'again' if row.get('recompute') == 'selective' else 'plain'
+def products_of(row):
+    dtype = row.get('dtype') or ''
+    return 'fp4' if 'fp4' in dtype else 'fp8' if 'fp8' in dtype else None
 
 
-def modules_of(row):
-    """What is run again apart from whole layers: "selective:moe/layernorm" or "selective:[moe_act]"."""
-    said = (row.get('recompute') or '').partition('selective:')[2]
-    return set(said.strip('[]').split('/')) - {''}
+# --- its framework --------------------------------------------------------------------------------------------------
+
+LIKE = (  # how a source's name begins: the framework that its runs are of, in Weir's words
+    ('sc21', 'megatron-2021'),
+    ('megatron-2020', 'megatron-2021'),
+    ('korthikanti', 'megatron-2022'),
+    ('vtrain', 'megatron-2022'),
+    ('zero-bubble', 'megatron-2022'),
+    ('bloom', 'deepspeed'),
+    ('internevo', 'internevo'),
+    ('mosaic', 'fsdp'),
+    ('fms', 'fsdp'),
+    ('torchtitan', 'torchtitan'),
+    ('nemo-automodel', 'torchtitan'),
+    ('nemo', 'nemo'),
+    ('dgxc', 'nemo'),
+    ('megatron-bridge-25', 'bridge-2025'),
+    ('megatron-bridge-26.02', 'bridge-2025'),
+    ('megatron-bridge-26.04', 'bridge-2025'),
+    ('megatron-bridge', 'bridge'),
+    ('bridge', 'nemo'),  # no recipes for performance
+    ('', 'megatron'),
+)
 
 
-# Megatron's --recompute-modules, as weir.estimate has them; those that are whole layers, by their kind.
-PARTS_AGAIN = {'layernorm': 'norms', 'moe_act': 'activations', 'mla_up_proj': 'latent'}
-LAYERS_AGAIN = {'mlp': 'mlp', 'moe': 'experts'}
+def said_in(row):
+    """Year and month in the name of the document: "llama3_h100_202412_torchtitan.md"."""
+    found = re.search(r'_(20\d{2})-?(\d{2})_', row['source']['where'])
+    return int(found[1] + found[2]) if found else 0
 
 
-def loss_of(row):
-    """Transformer Engine's in Bridge's recipes; PyTorch's where it is alone."""
-    if starts_with(row, 'megatron-bridge', 'bridge'):
-        return 'fused'
-    return 'plain' if starts_with(row, 'torchtitan', 'fms') else 'inplace'
+def like_of(row):
+    like = next(like for begin, like in LIKE if starts_with(row, begin))
+    return 'torchtitan-2024' if like == 'torchtitan' and said_in(row) < 202503 else like
 
 
-def again_of(row):
-    return [part for module, part in PARTS_AGAIN.items() if module in modules_of(row)]
+# --- what it says of itself -----------------------------------------------------------------------------------------
+
+MODULES = ('core_attn', 'mlp', 'moe', 'layernorm', 'moe_act', 'mla_up_proj')
 
 
-def layers_again(row):
-    """Kinds of layers of which all but the input is run again."""
-    if row.get('recompute') == 'full':
-        return {'attention', 'windowed', 'mlp', 'experts'}
-    return {kind for module, kind in LAYERS_AGAIN.items() if module in modules_of(row)}
-
-
-def has_small_passes_fused(row):
-    """By a compiler, or by hand as Megatron's; its router only where recipes for performance ask for Transformer
-    Engine's kernels (moe_router_fusion, since the autumn of 2025)."""
-    is_fused = not row['model'].get('experts') or starts_with(row, 'megatron-bridge')
-    if is_early(row) or starts_with(row, *PYTORCH) or not is_fused:
-        return bool(row.get('compile'))
-    return True
-
-
-def is_blocking(row):
-    """BLOOM's trials on more than 160 GPUs hang unless CUDA_LAUNCH_BLOCKING is set (chronicles-prequel.md)."""
-    return starts_with(row, 'bloom') and row['gpus'] > 160
-
-
-def overlap_of(row):
-    if starts_with(row, 'sc21', 'bloom'):  # of before Megatron's asynchronous all-reduce
-        return 'nothing'
-    return 'backward' if is_early(row) else 'all'
-
-
-def dispatch_of(row):
-    known = row.get('moe_dispatcher') in ('deepep', 'hybridep') or row['source']['key'] in UNSAID_GRAPHS
-    return 'once' if known else 'each'
+def recompute_of(row):
+    """In Weir's words, which are Megatron's."""
+    said = row.get('recompute') or 'none'
+    if said.startswith('full-block:'):
+        return said.split(':')[1].split()[0]
+    if 'every 2nd' in said:
+        return str(row['model']['layers'] // 2)
+    if said.startswith('selective:'):
+        return ','.join(set(said.partition(':')[2].strip('[]').split('/')) & set(MODULES)) or 'none'
+    return said if said in ('none', 'full') else 'selective' if said.startswith('selective') else 'none'
 
 
 def graphs_of(row):
     """Whether launches cost nothing: all of an iteration is a graph, or, without experts, all layers are."""
     said = row.get('cuda_graph')
-    if row['source']['key'] in UNSAID_GRAPHS:
-        return True
-    return said == 'full_iteration' or bool(said) and said != 'none' and not row['model'].get('experts')
+    if not said:
+        return None
+    return said == 'full_iteration' or said != 'none' and not row['model'].get('experts')
 
 
-def request_of(row):
-    tp, cp, pp, dp = degrees_of(row)
-    early, sharded = is_early(row), shard_of(row) == 'weights'
-    parallel = row.get('sequence_parallel')
-    if parallel is None:
-        parallel = tp > 1 and not early
-    return dict(tensor=tp, context=cp, data=dp, expert=row.get('ep') or 1, micro_batch=row['micro_batch'],
-                sequence=row['model']['seq'], dtype='fp16' if row.get('dtype') in ('fp16', None) else 'bf16',
-                products=products_of(row), attention=attention_of(row), shard=shard_of(row),
-                sequence_parallel=bool(parallel) and tp > 1,
-                overlap=overlap_of(row),
-                graphs=graphs_of(row), dispatch=dispatch_of(row), again=again_of(row), loss=loss_of(row),
-                blocking=is_blocking(row),
-                hidden_experts=bool(row.get('moe_a2a_overlap')) or row['source']['key'] in UNSAID_GRAPHS,
-                compiled=has_small_passes_fused(row))
+def loss_of(row):
+    if starts_with(row, 'bridge'):
+        return 'fused'
+    if 'cross_entropy_loss_fusion' in row['model']['name']:
+        return 'compiled'
+    return 'plain' if like_of(row) == 'torchtitan' and row.get('compile') is False else None
 
 
-# --- its schedule ----------------------------------------------------------------------------------------------------
+def dispatch_of(row):
+    """Recipes of 2025 and 2026 have a backend of the flexible dispatcher or none, which is all-to-all."""
+    usual = 'each' if like_of(row) == 'bridge-2025' else None
+    return {'deepep': 'once', 'hybridep': 'once', 'alltoall': 'each'}.get(row.get('moe_dispatcher'), usual)
+
+
+def facts_of(row):
+    """What a row says of itself that its framework does otherwise, or not always; as options."""
+    unfused = flag_of(row, 'attention-backend') == 'unfused' or flag_of(row, 'transformer-impl') == 'local'
+    zero = re.search(r'over (\d+) GPUs', str(row.get('zero')))
+    _, cp, _, dp = degrees_of(row)
+    facts = {
+        'compiled': row.get('compile'),
+        'graphs': graphs_of(row),
+        'dispatch': dispatch_of(row),
+        'loss': loss_of(row),
+        'overlap': 'all' if row.get('async_tp') else None,
+        'attention': 'plain' if unfused else None,
+        'hidden_experts': row.get('moe_a2a_overlap'),
+        # BLOOM's trials on more than 160 GPUs hang unless CUDA_LAUNCH_BLOCKING is set (chronicles-prequel.md).
+        'blocking': starts_with(row, 'bloom') and row['gpus'] > 160,
+        'gradient_bytes': 4 if row.get('mp_mode') == 'DEFAULT' else None,  # Composer deals out fp32 then
+        'within': int(zero[1]) if zero and cp * dp % int(zero[1]) == 0 else None,
+    }
+    return {key: value for key, value in facts.items() if value is not None}
+
+
+# --- its layout -----------------------------------------------------------------------------------------------------
 
 SCHEDULES = {'1f1b': '1f1b', 'none': '1f1b', 'interleaved-1f1b': 'interleaved', 'zb-1p': 'zb-h1', 'zb-2p': 'zb-h2',
              'zb-v': 'zb-v'}
 
 
-@functools.lru_cache(None)
-def schedule_of(name, ranks, micro_batches, chunks):
-    chunks = chunks if name == 'interleaved' else None  # that of others is their own
-    return weir.schedule(name, ranks=ranks, micro_batches=micro_batches, chunks=chunks)
+def layout_of(row):
+    return flag_of(row, 'pipeline-model-parallel-layout') or row.get('pp_layout')
 
 
-def schedule_named(row):
+def stages_in(layout):
+    expanded = re.sub(r'\((.*?)\)\*(\d+)', lambda found: found[1] * int(found[2]), layout)
+    return expanded.count('|') + 1
+
+
+def schedule_of(row):
     """Its schedule in Weir's words, and the stages of each rank."""
     layout, pp = layout_of(row), degrees_of(row)[2]
-    if layout and len(layout) > pp:
-        return 'interleaved', len(layout) // pp
+    if layout and stages_in(layout) > pp:
+        return 'interleaved', stages_in(layout) // pp
     name = SCHEDULES.get(row['schedule'] or 'none', '1f1b')
     chunks = (row.get('vpp') or 1) if name == 'interleaved' else 2 if name == 'zb-v' else 1
     if starts_with(row, 'zero-bubble') and name == 'interleaved':
@@ -278,46 +290,49 @@ def schedule_named(row):
 
 
 def micro_batches_of(row):
-    tp, cp, pp, dp = degrees_of(row)
+    pp, dp = degrees_of(row)[2:]
     return derived_of(row, 'microbatches') or max(1, (row['global_batch'] or pp * dp) // (dp * row['micro_batch']))
 
 
-# --- what is run again, and who has which blocks ---------------------------------------------------------------------
-
-def recomputed_share(row):
-    """Of a block's forward, how much is run again before its backward."""
-    said = row.get('recompute') or 'none'
-    if said == 'full':
-        return 1
-    if said.startswith('full-block:'):
-        return int(said.split(':')[1].split()[0]) * max(row['pp'] or 1, 1) / row['model']['layers']
-    if 'every 2nd' in said:
-        return 0.5
-    return 0
-
-
-def layout_of(row):
-    """Megatron's --pipeline-model-parallel-layout: the stages' layers, "Et|(tt|)*6mL"."""
-    said = flag_of(row, 'pipeline-model-parallel-layout')
-    return re.sub(r'\((.*?)\)\*(\d+)', lambda found: found[1] * int(found[2]), said).split('|') if said else None
-
-
-def blocks_of(row, stages):
-    """How many blocks each stage has: as is said, or evenly; where that is not possible, with one less at the ends."""
-    layers, layout = row['model']['layers'], layout_of(row)
-    if layout:
-        return [stage.count('t') + stage.count('m') for stage in layout]  # which predict a token further on
+def blocks_of(row):
+    """How many blocks each stage has, where that is said; None: evenly."""
+    layers, pp, chunks = row['model']['layers'], degrees_of(row)[2], schedule_of(row)[1]
     first, last = (flag_of(row, f'decoder-{end}-pipeline-num-layers') for end in ('first', 'last'))
-    if first and last and 2 < stages == degrees_of(row)[2]:
-        return [first] + [(layers - first - last) // (stages - 2)] * (stages - 2) + [last]
-    if starts_with(row, 'zero-bubble') or layers % stages and (layers + 2) % stages == 0:
+    if first and last and pp > 2 and chunks == 1:
+        return [first] + [(layers - first - last) // (pp - 2)] * (pp - 2) + [last]
+    stages = pp * chunks
+    if starts_with(row, 'zero-bubble') and pp > 1:
         per = (layers + 2) // stages
         return [per - 1 if s in (0, stages - 1) else per for s in range(stages)]
-    return [layers * (s + 1) // stages - layers * s // stages for s in range(stages)]
+    return None
 
 
-def estimate_row(row):
+def expert_tensor_of(row):
+    """Devices that share an expert: as many as share a layer, where Megatron is told nothing else."""
+    return row.get('etp') or (degrees_of(row)[0] if starts_with(row, 'megatron-ci') else 1)
+
+
+def configuration_of(row):
+    """The model's and the layout's numbers, which every run has; as options of weir.judge()."""
+    tp, cp, pp, dp = degrees_of(row)
+    name, chunks = schedule_of(row)
+    layout = layout_of(row) if pp > 1 else None
+    parallel = row.get('sequence_parallel')
+    return {
+        'tensor': tp, 'context': cp, 'ranks': pp, 'chunks': chunks, 'data': dp, 'expert': row.get('ep') or 1,
+        'micro_batch': row['micro_batch'], 'micro_batches': micro_batches_of(row), 'sequence': row['model']['seq'],
+        'dtype': 'fp16' if row.get('dtype') in ('fp16', None) else 'bf16', 'products': products_of(row),
+        'schedule': name, 'shard': shard_of(row), 'recompute': recompute_of(row), 'layout': layout,
+        'blocks': None if layout else blocks_of(row), 'expert_tensor': expert_tensor_of(row),
+        'offloaded': row.get('cpu_offload_layers') or 0,
+        'sequence_parallel': None if parallel is None else parallel and tp > 1,
+    }
+
+
+def judge_row(row, with_facts):
+    """What Weir says of a run, as its framework has it; with what the row says besides, or without."""
     device, config = device_of(row), config_of(row)
     if not device or not config:
         return None
-    return weir.estimate(config, device, **request_of(row)).document, device
+    facts = facts_of(row) if with_facts else {}
+    return weir.judge(config, device, like=like_of(row), **configuration_of(row), **facts).document

@@ -63,12 +63,12 @@ void estimate_numbers(const struct estimate *estimate, enum layer_part part, str
 static struct spread validated_spread(const struct estimate *estimate)
 {
     if (estimate->model.experts)
-        return (struct spread){ 875, 1000, 1702 };
+        return (struct spread){ 896, 1000, 1877 };
     if (estimate->request.shard == ESTIMATE_SHARD_WEIGHTS)
-        return (struct spread){ 914, 1000, 1328 };
+        return (struct spread){ 881, 1000, 1320 };
     const char *products = estimate->request.products;
     const bool is_narrow = products && strcmp(products, estimate->request.dtype) != 0;
-    return is_narrow ? (struct spread){ 877, 1000, 1083 } : (struct spread){ 894, 1000, 1192 };
+    return is_narrow ? (struct spread){ 902, 1000, 1102 } : (struct spread){ 903, 1000, 1190 };
 }
 
 static void set_spread(const struct estimate *estimate, struct profile_layer *layer)
