@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "exports/words.h"
+#include "profiler/estimate/framework.h"
 
 // --- degrees ----------------------------------------------------------------------------
 
@@ -29,6 +30,12 @@ uint64_t export_data(const struct export *export)
 uint64_t export_devices(const struct export *export)
 {
     return export_tensor(export) * export_context(export) * export_data(export) * export->ranks;
+}
+
+uint64_t export_within(const struct export *export)
+{
+    const uint64_t within = export->estimated ? export->estimated->request.within : 0;
+    return within ? within : export_context(export) * export_data(export);
 }
 
 uint64_t export_batch(const struct export *export)
@@ -68,7 +75,8 @@ static const char *const overlaps[] = { "no message within a layer hidden behind
     "all messages within layers hidden that fit behind the products beside them" };
 static const char *const dispatches[] = { NULL, "tokens sent once to each group of experts (DeepEP, HybridEP)" };
 static const char *const losses[] = { NULL, "a loss by PyTorch's cross_entropy, each step in memory of its own",
-    "a loss in one kernel that writes over its logits" };
+    "a loss in one kernel that writes over its logits", "a loss in one kernel each way, with a gradient beside its logits",
+    "a loss that a compiler puts together" };
 
 // What the plan counts on; nothing where that is what everybody does.
 static void say_choice(const struct export *export, enum choice choice, struct text *text)
@@ -125,6 +133,10 @@ static void say_choice(const struct export *export, enum choice choice, struct t
         return say_flag(text, "a host that waits for each kernel (CUDA_LAUNCH_BLOCKING=1)", how->blocking);
     case CHOICE_COMPILED:
         return say_flag(text, "a compiler that makes small passes part of the kernel beside them", how->fused_passes);
+    case CHOICE_GRADIENTS:
+        return say_number(text, "gradients of %u bytes", how->gradient_bytes, 0);
+    case CHOICE_WITHIN:
+        return say_number(text, "states that are held once by %u devices, and again by the next as many", how->within, 0);
     case CHOICE_MODEL:
         text_add(text, "a model of this shape: %s with ", export->estimated->model.name);
         estimated_say_model(export->estimated, text);
@@ -146,6 +158,8 @@ void export_tells_if(struct export *export, bool does, enum choice choice)
 
 void export_say_untold(struct export *export)
 {
+    if (export->estimated && export->estimated->request.like)
+        export_say(export, "Times and bytes are estimated like %s.", export->estimated->request.like->name);
     for (unsigned choice = 0; export->estimated && choice < CHOICES; choice++) {
         struct text text = { 0 };
         if (!(export->told & 1u << choice))

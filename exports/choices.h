@@ -13,7 +13,7 @@ enum choice {
     CHOICE_TENSOR, CHOICE_SEQUENCE_PARALLEL, CHOICE_CONTEXT, CHOICE_EXPERT, CHOICE_DATA, CHOICE_PLACEMENT, CHOICE_SHARD,
     CHOICE_SEQUENCE, CHOICE_MICRO_BATCH, CHOICE_DTYPE, CHOICE_PRODUCTS, CHOICE_ATTENTION, CHOICE_OVERLAP, CHOICE_DISPATCH,
     CHOICE_HIDDEN_EXPERTS, CHOICE_LOSS, CHOICE_NORMS_AGAIN, CHOICE_ACTIVATIONS_AGAIN, CHOICE_LATENT_AGAIN, CHOICE_GRAPHS,
-    CHOICE_BLOCKING, CHOICE_COMPILED, CHOICE_OPTIMIZER, CHOICE_MODEL, CHOICES
+    CHOICE_BLOCKING, CHOICE_COMPILED, CHOICE_GRADIENTS, CHOICE_WITHIN, CHOICE_OPTIMIZER, CHOICE_MODEL, CHOICES
 };
 
 void export_tells(struct export *export, enum choice choice);
@@ -30,6 +30,9 @@ uint64_t export_context(const struct export *export);
 uint64_t export_expert(const struct export *export);
 uint64_t export_data(const struct export *export);  // with the plan's own equal replicas
 uint64_t export_devices(const struct export *export);
+
+// Of the devices with the same part of the model, so many hold it once between them.
+uint64_t export_within(const struct export *export);
 
 // Sequences in an iteration of all pipelines; 0 where the micro-batch is not known.
 uint64_t export_batch(const struct export *export);

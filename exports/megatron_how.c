@@ -130,6 +130,27 @@ static void tell_optimizer(struct export *export)
                            " adamw-master, or it takes more memory than is planned.");
 }
 
+// Its fusions are on unless they are turned off, but for the router's.
+static void tell_passes(struct export *export)
+{
+    export_tells(export, CHOICE_COMPILED);
+    if (!how_of(export)->fused_passes && !has_experts(export))
+        export_say(export, "The plan counts on small passes that are kernels of their own; Megatron-Core makes them part of"
+                           " others, and may be quicker than is planned.");
+}
+
+// Gradients of fp16 are as narrow anyway.
+static bool is_reduced_narrow(const struct export *export)
+{
+    return how_of(export)->gradient_bytes == 2 && dtype_argument(export) && strcmp(dtype_argument(export), "--bf16") == 0;
+}
+
+static bool shares_in_instances(const struct export *export)
+{
+    const uint64_t all = export_context(export) * export_data(export), within = export_within(export);
+    return how_of(export)->shard != ESTIMATE_SHARD_NONE && within < all && all % within == 0;
+}
+
 void megatron_tells(struct export *export)
 {
     const struct estimate_request *how = how_of(export);
@@ -139,8 +160,11 @@ void megatron_tells(struct export *export)
     export_tells_if(export, dtype_argument(export), CHOICE_DTYPE);
     export_tells_if(export, strcmp(export->estimated->products, "fp8") == 0 || strcmp(export->estimated->products, "fp4") == 0,
                     CHOICE_PRODUCTS);
-    export_tells_if(export, how->loss != LOSS_PLAIN, CHOICE_LOSS);
+    export_tells_if(export, how->loss != LOSS_PLAIN && how->loss != LOSS_KERNEL, CHOICE_LOSS);
     export_tells_if(export, has_graphs(export), CHOICE_GRAPHS);
+    export_tells_if(export, is_reduced_narrow(export) || how->gradient_bytes == 4, CHOICE_GRADIENTS);
+    export_tells_if(export, shares_in_instances(export), CHOICE_WITHIN);
+    tell_passes(export);
     if (how->loss == LOSS_FUSED)
         export_say(export, "Megatron-LM has turned off Transformer Engine's fused loss, which the plan counts on: its own"
                            " (native) takes more memory for the logits.");
@@ -203,11 +227,13 @@ static void write_shares(struct export *export)
 {
     static const char *const strategies[] = { NULL, NULL, "optim_grads", "optim_grads_params" };
     const enum estimate_shard shard = how_of(export)->shard;
-    const bool has_others = export_data(export) * export_context(export) > 1;
+    const uint64_t all = export_context(export) * export_data(export);
     if (shard != ESTIMATE_SHARD_NONE)
         put(export, "--use-distributed-optimizer\n    --overlap-grad-reduce\n    --overlap-param-gather");
-    else if (has_others)
+    else if (all > 1)
         put(export, "--overlap-grad-reduce");
+    if (shares_in_instances(export))
+        put_degree(export, "--num-distributed-optimizer-instances", all / export_within(export));
     if (shares_by_fsdp(export))
         text_add(export->text, "    --use-megatron-fsdp\n    --data-parallel-sharding-strategy %s\n"
                                "    --no-gradient-accumulation-fusion\n    --ckpt-format fsdp_dtensor\n", strategies[shard]);
@@ -219,6 +245,8 @@ static void write_numbers(struct export *export)
     const char *dtype = dtype_argument(export), *products = export->estimated->products;
     if (dtype && *dtype)
         put(export, dtype);
+    if (is_reduced_narrow(export))
+        put(export, "--grad-reduce-in-bf16");
     if (strcmp(products, "fp8") == 0)
         put(export, is_blackwell(export) ? "--fp8-format e4m3\n    --fp8-recipe mxfp8"
                                          : "--fp8-format hybrid\n    --fp8-recipe tensorwise");
@@ -234,6 +262,8 @@ static void write_messages(struct export *export)
         return;
     put(export, sends_once(export) ? "--moe-token-dispatcher-type flex\n    --moe-flex-dispatcher-backend deepep"
                                    : "--moe-token-dispatcher-type alltoall");
+    if (how_of(export)->fused_passes)
+        put(export, "--moe-router-fusion");
     if (hides_experts(export))
         put(export, "--overlap-moe-expert-parallel-comm");
 }
@@ -259,7 +289,7 @@ void megatron_write_how(struct export *export)
     write_shares(export);
     write_numbers(export);
     text_add(export->text, "    --attention-backend %s\n", attentions[how_of(export)->attention]);
-    if (how_of(export)->loss == LOSS_FUSED)
+    if (how_of(export)->loss == LOSS_FUSED || how_of(export)->loss == LOSS_COMPILED)
         put(export, "--cross-entropy-loss-fusion\n    --cross-entropy-fusion-impl native");
     write_messages(export);
     write_graphs(export);

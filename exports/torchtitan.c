@@ -196,7 +196,7 @@ static void say_shares(struct export *export)
 static void tells(struct export *export)
 {
     static const enum choice always[] = { CHOICE_TENSOR, CHOICE_SEQUENCE_PARALLEL, CHOICE_CONTEXT, CHOICE_EXPERT,
-                                          CHOICE_DATA, CHOICE_SHARD, CHOICE_SEQUENCE, CHOICE_MICRO_BATCH, CHOICE_COMPILED };
+                                          CHOICE_DATA, CHOICE_SHARD, CHOICE_SEQUENCE, CHOICE_MICRO_BATCH, CHOICE_COMPILED, CHOICE_WITHIN };
     const struct estimate_request *how = &export->estimated->request;
     for (size_t i = 0; i < sizeof always / sizeof always[0]; i++)
         export_tells(export, always[i]);
@@ -204,7 +204,8 @@ static void tells(struct export *export)
     export_tells_if(export, has_narrow_products(export), CHOICE_PRODUCTS);
     export_tells_if(export, hides_all(export), CHOICE_OVERLAP);
     export_tells_if(export, has_graphs(export), CHOICE_GRAPHS);
-    export_tells_if(export, how->loss == LOSS_PLAIN, CHOICE_LOSS);
+    export_tells_if(export, how->gradient_bytes == 4, CHOICE_GRADIENTS);
+    export_tells_if(export, how->loss == LOSS_PLAIN || (how->loss == LOSS_KERNEL && how->fused_passes), CHOICE_LOSS);
     if (how->loss == LOSS_IN_PLACE)
         export_say(export, "The plan counts on a loss in place of its logits; torchtitan's is in chunks, or PyTorch's"
                            " cross_entropy.");
@@ -214,19 +215,27 @@ static void tells(struct export *export)
                            " pipeline are side by side.");
 }
 
+// Of the devices of a context group it shares with all.
+static uint64_t shared_by(const struct export *export)
+{
+    const struct estimate_request *how = &export->estimated->request;
+    const uint64_t within = how->within / how->context;
+    return within > 0 && how->data % within == 0 ? within : how->data;
+}
+
 // Weights in shares are gathered anew for every pass; what is shared with less, once.
 static void write_degrees(struct export *export)
 {
     const struct estimate_request *how = &export->estimated->request;
     const char *const at = "    config.parallelism.";
+    const uint64_t shares = shares_states(export) ? shared_by(export) : 1;
     text_add(export->text, "%stensor_parallel_degree = %llu\n", at, (unsigned long long)how->tensor);
     text_add(export->text, "%senable_sequence_parallel = %s\n", at, how->sequence_parallel ? "True" : "False");
     text_add(export->text, "%scontext_parallel_degree = %llu\n", at, (unsigned long long)how->context);
     text_add(export->text, "%sexpert_parallel_degree = %llu\n", at, (unsigned long long)how->expert);
     text_add(export->text, "%sdata_parallel_replicate_degree = %llu\n", at,
-             (unsigned long long)(shares_states(export) ? export->pipelines : export_data(export)));
-    text_add(export->text, "%sdata_parallel_shard_degree = %llu\n", at,
-             (unsigned long long)(shares_states(export) ? how->data : 1));
+             (unsigned long long)(export_data(export) / shares));
+    text_add(export->text, "%sdata_parallel_shard_degree = %llu\n", at, (unsigned long long)shares);
     if (shares_states(export))
         text_add(export->text, "%sfsdp_reshard_after_forward = \"%s\"\n", at,
                  how->shard == ESTIMATE_SHARD_WEIGHTS ? "always" : "never");
@@ -274,6 +283,9 @@ static void write_how(struct export *export, const char *linear, const char *exp
         text_add(export->text, "    config.training.mixed_precision_param = \"%s\"\n",
                  is_bf16(export) ? "bfloat16" : "float32");
     text_add(export->text, "    config.compile.enable = %s\n", how->fused_passes ? "True" : "False");
+    if (how->fused_passes)
+        text_add(export->text, "    config.compile.components = [\"model\"%s]\n",
+                 how->loss == LOSS_KERNEL ? ", \"loss\"" : "");
     if (hides_all(export))
         text_add(export->text, "    config.compile.enable_async_tensor_parallel = True\n");
     if (linear)

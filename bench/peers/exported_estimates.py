@@ -58,6 +58,10 @@ PARTITIONED = [  # a name, the model, options of `weir estimate`, and of `weir p
     ('little memory', LLAMA, '--data 2 --sequence 8192', '2 1f1b 8 tight'),
     ('GPT', GPT, '--tensor 2 --attention plain --dtype fp16 --loss plain', '2 1f1b 8'),
     ('Mixtral', MIXTRAL, '--expert 8 --data 8 --sequence 4096 --shard optimizer', '2 1f1b 8'),
+    ('like NeMo', LLAMA, '--like nemo --tensor 2 --data 8 --shard optimizer --within 4 --sequence 8192', '2 1f1b 8'),
+    ('like Megatron-Bridge', QWEN, '--like bridge --expert 8 --data 8 --shard optimizer --sequence 4096',
+     '2 interleaved 8'),
+    ('like torchtitan', LLAMA, '--like torchtitan --data 8 --shard weights --within 4 --sequence 8192', '1 1f1b 4'),
     ('Qwen3', QWEN, '--expert 8 --data 8 --tensor 2 --sequence-parallel --sequence 4096 --again activations', '2 1f1b 8'),
     ('DeepSeek', DEEPSEEK, '--expert 8 --data 8 --products fp8 --again norms,activations,latent --dispatch once'
      ' --hidden-experts --graphs --shard optimizer', '2 interleaved 8'),

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/json.h"
+#include "profiler/estimate/framework.h"
 
 struct estimated *estimated_of(const struct estimate *estimate)
 {
@@ -16,6 +17,8 @@ struct estimated *estimated_of(const struct estimate *estimate)
     const char *products = estimate->request.products;
     if (products && strcmp(products, estimate->request.dtype) != 0)
         snprintf(made->products, sizeof made->products, "%s", products);
+    if (made->request.like)
+        made->request.gradient_bytes = framework_states(&made->model, &estimate->request).gradients;
     made->request.dtype = made->request.products = NULL;
     return made;
 }
@@ -54,6 +57,7 @@ static const struct member how_members[] = {
     WORD_OF(shard, estimate_shard_words), WORD_OF(attention, estimate_attention_words),
     WORD_OF(overlap, estimate_overlap_words), WORD_OF(dispatch, estimate_dispatch_words),
     WORD_OF(loss, estimate_loss_words),
+    { "within", REQUEST(within), NUMBER, 0, 0, JSON_MAX, NULL },
     { "graphs", REQUEST(graphs), FLAG, 0, 0, 1, NULL },
     { "blocking", REQUEST(blocking), FLAG, 0, 0, 1, NULL },
     { "hidden_experts", REQUEST(hidden_experts), FLAG, 0, 0, 1, NULL },
@@ -218,6 +222,29 @@ static void write_again(unsigned again, struct json_writer *writer)
     json_close(writer);
 }
 
+static void read_like(struct json *object, struct estimate_request *request)
+{
+    char name[RATED_NAME];
+    struct error error = { 0 };
+    if (json_has(object, "gradient_bytes"))
+        request->gradient_bytes = (uint32_t)json_u64(object, "gradient_bytes", 2, 4);
+    if (!json_has(object, "like"))
+        return;
+    json_string_into(object, "like", name, sizeof name);
+    request->like = framework_find(name, &error);
+    if (!request->like)
+        json_refuse_key(object, "like", "%s", error.text);
+    request->said = ~0u;
+}
+
+static void write_like(const struct estimate_request *request, struct json_writer *writer)
+{
+    if (request->like)
+        json_put_string(writer, "like", request->like->name);
+    if (request->gradient_bytes)
+        json_put_u64(writer, "gradient_bytes", request->gradient_bytes);
+}
+
 static void read_local(struct json *object, struct transformer *model)
 {
     struct json list, item;
@@ -274,6 +301,7 @@ struct estimated *estimated_read(struct json *root, const char *key)
     if (!made)
         return NULL;
     struct json object = json_object(root, key);
+    read_like(&object, &made->request);
     read_members(&object, how_members, made);
     if (json_has(&object, "products"))
         json_string_into(&object, "products", made->products, sizeof made->products);
@@ -286,6 +314,7 @@ struct estimated *estimated_read(struct json *root, const char *key)
 void estimated_write(const struct estimated *estimated, struct json_writer *writer, const char *key)
 {
     json_begin_object(writer, key, JSON_LINES);
+    write_like(&estimated->request, writer);
     write_members(estimated, how_members, writer);
     if (estimated->products[0])
         json_put_string(writer, "products", estimated->products);

@@ -17,21 +17,18 @@ OPTION = re.compile(r'(?<![-\w])--[a-z][a-z0-9-]*')
 NAMED = re.compile(r'\bweir (schedule search|sweep --config|[a-z]+)\b')
 
 # Options of other programs, and what may be asked of everything.
-MEGATRON = {'--' + name for name in '''
-    context-parallel-size data-parallel-sharding-strategy expert-model-parallel-size expert-tensor-parallel-size
-    global-batch-size micro-batch-size microbatch-group-size-per-virtual-pipeline-stage num-layers overlap-grad-reduce
-    overlap-param-gather pipeline-model-parallel-layout pipeline-model-parallel-size recompute-granularity
-    recompute-method recompute-modules recompute-num-layers seq-length sequence-parallel tensor-model-parallel-size
-    use-distributed-optimizer use-megatron-fsdp use-tp-pp-dp-mapping'''.split()}
 TORCHRUN = {'--nproc-per-node', '--no-python'}
 SLURM = {'--signal'}
-FOREIGN = {'exports/megatron.c': MEGATRON, 'exports/again.c': MEGATRON, 'cli/profile_command.c': TORCHRUN,
-           'cli/train_command.c': SLURM}
+AGAIN = {'--recompute-modules'}
+FOREIGN = {'exports/again.c': AGAIN, 'cli/profile_command.c': TORCHRUN, 'cli/train_command.c': SLURM}
+# What writes Megatron's arguments names no others, but in "plan with --option" and "(--option)".
+MEGATRON, OURS = 'exports/megatron', re.compile(r'(plan with |\()$')
 OF_ALL = {'--help', '--usage', '--version'}
 
 # Whose sentences are about another command: an elastic run plans as `weir partition` would; a plan is asked for again
 # by other options than those of the command that lacked it.
-ABOUT = {'cli/elastic.c': ['partition'], 'exports/export.c': ['partition', 'price', 'sweep']}
+ABOUT = {'cli/elastic.c': ['partition'], 'exports/export.c': ['partition', 'price', 'sweep'],
+         'exports/megatron.c': ['export'], 'exports/megatron_how.c': ['partition']}
 
 
 def sentences(text):
@@ -116,6 +113,8 @@ def faults_of(path, line, sentence, speakers, commands):
     named, asked = [], []  # of a command that stands before it; of the speaker
     for match in OPTION.finditer(sentence):
         if match[0] in FOREIGN.get(path, ()) or match[0] in OF_ALL:
+            continue
+        if path.startswith(MEGATRON) and not OURS.search(sentence[:match.start()]):
             continue
         before = [name for name in NAMED.finditer(re.split(r'\\n|; |\. ', sentence[:match.start()])[-1])
                   if name[1] in commands.names]

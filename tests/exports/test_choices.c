@@ -44,6 +44,7 @@ static struct asked plain(const char *config)
     asked.how.data = 4;
     asked.how.sequence = 4096;
     asked.how.whole_blocks = true;
+    asked.how.gradient_bytes = 4;
     return asked;
 }
 
@@ -58,7 +59,7 @@ static struct asked rich(void)
         .products = "fp8", .attention = ATTENTION_FLASH, .overlap = OVERLAP_ALL, .shard = ESTIMATE_SHARD_OPTIMIZER,
         .dispatch = DISPATCH_ONCE, .loss = LOSS_FUSED, .again = AGAIN_NORMS | AGAIN_ACTIVATIONS | AGAIN_LATENT,
         .sequence_parallel = true, .graphs = true, .blocking = true, .hidden_experts = true, .whole_blocks = true,
-        .fused_passes = true,
+        .fused_passes = true, .gradient_bytes = 4,
     };
     return asked;
 }
@@ -160,12 +161,14 @@ static const struct member members[] = {
     HOW(loss, LOSS_IN_PLACE), HOW(loss, LOSS_PLAIN), HOW(again, AGAIN_NORMS | AGAIN_ACTIVATIONS),
     HOW(again, AGAIN_NORMS | AGAIN_LATENT), HOW(again, AGAIN_ACTIVATIONS | AGAIN_LATENT), HOW(sequence_parallel, 0),
     HOW(graphs, 0), HOW(blocking, 0), HOW(hidden_experts, 0), HOW(fused_passes, 0),
+    HOW(loss, LOSS_KERNEL), HOW(loss, LOSS_COMPILED), HOW(gradient_bytes, 2), HOW(within, 2),
     PLAIN(tensor, 1), PLAIN(context, 2), PLAIN(data, 1), PLAIN(apart, 2), PLAIN(sequence, 8192),
     PLAIN(attention, ATTENTION_FLASH), PLAIN(attention, ATTENTION_PLAIN), PLAIN(attention, ATTENTION_AGAIN),
     PLAIN(overlap, OVERLAP_NOTHING), PLAIN(overlap, OVERLAP_ALL), PLAIN(shard, ESTIMATE_SHARD_OPTIMIZER),
     PLAIN(shard, ESTIMATE_SHARD_GRADIENTS), PLAIN(shard, ESTIMATE_SHARD_WEIGHTS), PLAIN(loss, LOSS_PLAIN),
     PLAIN(loss, LOSS_FUSED), PLAIN(again, AGAIN_NORMS), PLAIN(again, AGAIN_ACTIVATIONS), PLAIN(sequence_parallel, 1),
     PLAIN(graphs, 1), PLAIN(blocking, 1), PLAIN(fused_passes, 1),
+    PLAIN(loss, LOSS_KERNEL), PLAIN(loss, LOSS_COMPILED), PLAIN(gradient_bytes, 2),
     OF(llama, hidden, 2048), OF(llama, heads, 32), OF(llama, kv_heads, 16), OF(llama, head_size, 128),
     OF(llama, ffn, 8192), OF(llama, vocabulary, 64000), OF(gpt2, positions, 16384), OF(llama, longest, 16384),
     OF(llama, window, 1024), OF(gemma, local_window, 1024), OF(gemma, has_chunks, 1), OF(llama, is_gated, 0),

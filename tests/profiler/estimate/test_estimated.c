@@ -1,5 +1,6 @@
 #include "profiler/estimate/estimated.h"
 
+#include "profiler/estimate/framework.h"
 #include "tests/profiler/estimate/estimating.h"
 
 static const char gemma[] =
@@ -89,6 +90,9 @@ static struct estimate_request changed(size_t which)
     case 20: request.whole_blocks = true; break;
     case 21: request.dtype = "fp16"; break;
     case 22: request.micro_batch = 2; break;
+    case 23: request.like = framework_find("nemo", NULL), request.said = ~0u; break;
+    case 24: request.data = 4, request.within = 2, request.shard = ESTIMATE_SHARD_OPTIMIZER; break;
+    case 25: request.gradient_bytes = 2; break;
     default: break;
     }
     return request;
@@ -97,7 +101,7 @@ static struct estimate_request changed(size_t which)
 static void every_choice_is_in_the_profile_and_read_back(void **state)
 {
     (void)state;
-    enum { CHANGES = 23 };
+    enum { CHANGES = 26 };
     struct profile *profiles[CHANGES];
     for (size_t i = 0; i < CHANGES; i++) {
         struct text text = written_on("h100-sxm", deepseek, changed(i));
@@ -108,6 +112,9 @@ static void every_choice_is_in_the_profile_and_read_back(void **state)
     }
     assert_int_equal(profiles[5]->estimated->request.apart, 4);
     assert_string_equal(profiles[7]->estimated->products, "fp8");
+    assert_string_equal(profiles[23]->estimated->request.like->name, "nemo");
+    assert_int_equal(profiles[23]->estimated->request.gradient_bytes, 2);  // which that framework has
+    assert_int_equal(profiles[24]->estimated->request.within, 2);
     assert_int_equal(profiles[13]->estimated->request.again, AGAIN_LATENT | AGAIN_ACTIVATIONS);
     for (size_t i = 0; i < CHANGES; i++)
         profile_free(profiles[i]);
@@ -120,7 +127,10 @@ static struct refusal {
     { "refused: a choice nobody knows", "\"loss\": \"inplace\"", "\"loss\": \"inplace\", \"magic\": true",
       "p.json: estimate: key \"magic\" is not known" },
     { "refused: a word nobody knows", "\"loss\": \"inplace\"", "\"loss\": \"gain\"",
-      "p.json: estimate.loss: is \"gain\", not one of inplace, plain, fused" },
+      "p.json: estimate.loss: is \"gain\", not one of inplace, plain, fused, kernel, compiled" },
+    { "refused: a framework nobody knows", "\"sequence\": 4096", "\"like\": \"magatron\", \"sequence\": 4096",
+      "p.json: estimate.like: \"magatron\" is none of megatron, megatron-2022, megatron-2021, nemo, bridge, bridge-2025,"
+      " torchtitan, torchtitan-2024, fsdp, deepspeed, internevo: did you mean megatron?" },
     { "refused: no word at all", "\"loss\": \"inplace\",", "", "p.json: estimate.loss: is missing" },
     { "refused: a degree of nothing", "\"sequence\": 4096", "\"sequence\": 4096, \"tensor\": 0",
       "p.json: estimate.tensor: is 0; it must be from 1 to 65536" },
