@@ -168,9 +168,10 @@ static void print_best(const struct config_sweep *sweep, struct text *text)
              best->schedule);
     text_add(text, " with ");
     text_add_count(text, best->chunks, "stage", "stages");
-    text_add(text, " a rank:\n%s an iteration, %.1f %% of the peak (MFU), %.0f tokens/s a device, %s of %s.\n",
+    const struct estimate_request *how = &sweep->request.how;
+    text_add(text, " a rank:\n%s an iteration, %.1f %% of the peak of %s (MFU), %.0f tokens/s a device, %s of %s.\n",
              time_format(best->iteration_ns, time), 100 * config_utilization(sweep, best->iteration_ns),
-             config_tokens_per_second(sweep, best->iteration_ns), bytes_format(best->peak_bytes, peak),
+             how->products ? how->products : how->dtype, config_tokens_per_second(sweep, best->iteration_ns), bytes_format(best->peak_bytes, peak),
              bytes_format(sweep->memory_bytes, memory));
     if (!sweep->request.memory_bytes)
         text_add(text, "One of ten published runs took %.0f %% more memory than is said, for which there is room.\n",

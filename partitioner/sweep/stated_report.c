@@ -118,7 +118,7 @@ static void print_best(const struct judgement *judgement, const struct config_sw
     char time[NUMBER_SIZE], peak[NUMBER_SIZE];
     text_add(text, "\n");
     if (!best) {
-        text_add(text, "No plan on the same devices fits.\n");
+        text_add(text, "No plan on the same devices %s.\n", sweep->stopped[0] ? "was found until it ended" : "fits");
         return;
     }
     const double less = 1 - (double)best->iteration_ns / (double)judgement->iteration_ns;

@@ -148,7 +148,7 @@ static struct sharing sharing_of(const struct estimate_request *request, double 
 
 // With weights in shares each layer's are gathered while the layer before computes, before F and before B; gradients
 // are dealt out behind the next B. What does not fit behind the work is waited for.
-static void share_weights(const struct estimate *estimate, struct layer_estimate *layer, double number)
+static void share_weights(const struct estimate *estimate, struct layer_estimate *layer, double number, double narrow)
 {
     const struct estimate_request *request = &estimate->request;
     const double all = (double)(request->context * request->data);
@@ -157,7 +157,9 @@ static void share_weights(const struct estimate *estimate, struct layer_estimate
         return;
     const double sent = request->like ? framework_states(&estimate->model, request).sent : number;
     const double parameters = (double)layer->parameters;
-    const double gather = collective_ns(&estimate->device, ALL_GATHER, parameters * number, group);
+    const bool is_wide = layer == &estimate->parts[PART_EMBEDDING] || layer == &estimate->parts[PART_HEAD];
+    const double gathered = request->narrow_gathers && !is_wide ? narrow : number;
+    const double gather = collective_ns(&estimate->device, ALL_GATHER, parameters * gathered, group);
     const double deal = collective_ns(&estimate->device, REDUCE_SCATTER, parameters * sent, group);
     struct phase_estimate *forward = &layer->phases[ESTIMATE_F], *backward = &layer->phases[ESTIMATE_I];
     const double work = phase_estimate_ns(backward) + phase_estimate_ns(&layer->phases[ESTIMATE_W]);
@@ -293,7 +295,7 @@ bool estimate_model(const struct transformer *model, const struct rated_device *
             continue;
         maker.window = (double)(i == PART_WINDOWED ? model->local_window : model->window);
         makers[i](&maker);
-        share_weights(estimate, maker.layer, number);
+        share_weights(estimate, maker.layer, number, maker.product_number);
         wait_for_host(estimate, maker.layer);
     }
     add_update(estimate, number);

@@ -67,6 +67,7 @@ struct estimate_request {
     unsigned again;          // of enum estimate_again, together
     uint64_t within;         // of the devices with the same part of the model, so many hold once what `shard` says, and
                              // each such group has all of it; 0: all of them
+    bool narrow_gathers;     // what products read is gathered as narrow, over tensor groups and of shared weights
     uint32_t metrics;        // cross entropies of the logits that are computed to be told, beside the loss
     uint32_t gradient_bytes;  // of a parameter, in which gradients are kept and sent; 0: as the framework has it
     bool sequence_parallel;  // what tensor parallelism leaves whole is split along the sequence

@@ -25,10 +25,12 @@
 
 // Attention is scaled_dot_product_attention; DTensor's collectives are waited for, and async TP is asked for; norms are
 // sequence parallel in every tensor parallel plan (parallelize.py); its benchmarks compile; FSDP deals out gradients behind
-// the next layer's backward; activation_checkpoint.selective_ac_option is "op".
+// the next layer's backward; what products in float8 read is gathered so (PrepareFloat8ModuleInput, Float8ColwiseParallel;
+// of shared weights enable_fsdp_float8_all_gather, as its benchmarks have it);
+// activation_checkpoint.selective_ac_option is "op".
 #define TORCHTITAN \
     .attention = ATTENTION_FLASH, .overlap = OVERLAP_NOTHING, .dispatch = DISPATCH_EACH, .sequence_parallel = true, \
-    .fused_passes = true, .fused_router = true, .hides_reduction = true, .hides_gather = true, \
+    .fused_passes = true, .fused_router = true, .hides_reduction = true, .hides_gather = true, .narrow_gathers = true, \
     .shard = ESTIMATE_SHARD_WEIGHTS, FSDP_STATES(4), .selective = SELECTIVE_OPERATIONS
 
 // NVIDIA's recipes since the autumn of 2025: the loss is Transformer Engine's (cross_entropy_fusion_impl te), tokens go by
@@ -220,6 +222,7 @@ void framework_fill(const struct transformer *model, const struct rated_device *
     if (!is_said(request, SAID_HIDDEN_EXPERTS))
         request->hidden_experts = like->hides_experts;
     request->metrics = like->metrics;
+    request->narrow_gathers = like->narrow_gathers;
     request->said = ~0u;
 }
 

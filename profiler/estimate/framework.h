@@ -35,6 +35,7 @@ struct framework {
     bool sequence_parallel;  // where there is tensor parallelism
     bool fused_passes;       // of models without experts
     bool fused_router;       // and of those with
+    bool narrow_gathers;     // what products read is gathered as narrow, over tensor groups and of shared weights
     bool graphs;             // of models without experts
     bool graphs_with_experts;
     bool hides_experts;      // what experts send, behind other micro-batches' work

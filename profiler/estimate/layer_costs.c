@@ -83,6 +83,12 @@ static struct group tensor_group(const struct layer_maker *maker)
     return (struct group){ .ranks = maker->tensor, .stride = 1 };
 }
 
+static double gathered_bytes(const struct layer_maker *maker)
+{
+    const double number = maker->request->narrow_gathers ? maker->product_number : maker->number;
+    return maker->tokens * (double)maker->model->hidden * number;
+}
+
 // In front of a part that is split over the tensor group: the forward gathers the sequence, the backward adds up and
 // deals out; for the weights the input is gathered once more. Without sequence parallelism only the backward adds up.
 static void enter_split(struct layer_maker *maker)
@@ -92,9 +98,9 @@ static void enter_split(struct layer_maker *maker)
         add_exchange(maker, ESTIMATE_I, ALL_REDUCE, bytes, tensor_group(maker));
         return;
     }
-    add_exchange(maker, ESTIMATE_F, ALL_GATHER, bytes, tensor_group(maker));
+    add_exchange(maker, ESTIMATE_F, ALL_GATHER, gathered_bytes(maker), tensor_group(maker));
     add_exchange(maker, ESTIMATE_I, REDUCE_SCATTER, bytes, tensor_group(maker));
-    add_exchange(maker, ESTIMATE_W, ALL_GATHER, bytes, tensor_group(maker));
+    add_exchange(maker, ESTIMATE_W, ALL_GATHER, gathered_bytes(maker), tensor_group(maker));
 }
 
 // Behind it: the forward adds up.
@@ -106,7 +112,7 @@ static void leave_split(struct layer_maker *maker)
         return;
     }
     add_exchange(maker, ESTIMATE_F, REDUCE_SCATTER, bytes, tensor_group(maker));
-    add_exchange(maker, ESTIMATE_I, ALL_GATHER, bytes, tensor_group(maker));
+    add_exchange(maker, ESTIMATE_I, ALL_GATHER, gathered_bytes(maker), tensor_group(maker));
 }
 
 static void hide(struct phase_estimate *phase, double room, double least)

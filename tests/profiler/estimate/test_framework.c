@@ -88,6 +88,22 @@ static void a_device_without_a_kernel_keeps_scores(void **state)
     free(made);
 }
 
+// torchtitan gathers what products in float8 read as float8; Megatron does not.
+static void what_is_gathered_may_be_narrow(void **state)
+{
+    (void)state;
+    double gathered[2];
+    for (int i = 0; i < 2; i++) {
+        struct estimate_request request = like("torchtitan");
+        request.tensor = 8;
+        request.products = i == 0 ? NULL : "fp8";
+        struct estimate *made = estimate_on("h100-sxm", llama, request);
+        gathered[i] = made->parts[PART_MLP].phases[ESTIMATE_W].communication_ns;
+        free(made);
+    }
+    assert_true(gathered[1] < 0.75 * gathered[0]);
+}
+
 // Weights within 8 of 32 devices cross no node, and what they hold is a share of 8.
 static void shares_may_be_within_a_group(void **state)
 {
@@ -115,6 +131,7 @@ int main(void)
         cmocka_unit_test(what_is_said_is_not_the_frameworks),
         cmocka_unit_test(bytes_of_a_parameter_are_the_frameworks),
         cmocka_unit_test(a_device_without_a_kernel_keeps_scores),
+        cmocka_unit_test(what_is_gathered_may_be_narrow),
         cmocka_unit_test(shares_may_be_within_a_group),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
