@@ -33,7 +33,7 @@ static void print_layout(const struct judgement *judgement, struct text *text)
     text_add(text, " of %.4g billion parameters on %llu x ", (double)transformer_parameters(request->model) / 1e9,
              (unsigned long long)judgement->devices);
     shown_add(text, "%s", request->device->name);
-    text_add(text, ", as stated: tensor %llu, context %llu, expert %llu, pipeline %u", (unsigned long long)how->tensor,
+    text_add(text, ", as stated:\ntensor %llu, context %llu, expert %llu, pipeline %u", (unsigned long long)how->tensor,
              (unsigned long long)how->context, (unsigned long long)how->expert, request->ranks);
     if (request->chunks > 1)
         text_add(text, " of %u stages each", request->chunks);
