@@ -89,16 +89,19 @@ int sweep_stated(const struct config_request *given, const struct stated_words *
     struct stated_request request;
     struct judgement *judgement =
         read_stated(given, words, &request, &error) ? stated_judge(&request, &error) : NULL;
-    struct config_sweep *best = judgement ? sweep_all(given, &error) : NULL;
+    struct config_sweep *sweep = judgement ? sweep_all(given, &error) : NULL;
+    struct judgement *judged = sweep && sweep->best ? stated_judge_best(sweep, &error) : NULL;
+    const struct stated_best best = { sweep, judged };
     int code = 0;
     if (!judgement || error.kind != ERROR_NONE) {
         code = command_fail(&error);
     } else {
         struct text text = { 0 };
-        (shared->json ? judgement_write : judgement_print)(judgement, best, &text);
+        (shared->json ? judgement_write : judgement_print)(judgement, sweep ? &best : NULL, &text);
         code = (shared->json ? command_write : command_print)(&text, shared->output, judgement->fits ? 0 : ERROR_ANSWER);
     }
-    config_sweep_free(best);
+    judgement_free(judged);
+    config_sweep_free(sweep);
     judgement_free(judgement);
     return code;
 }

@@ -37,6 +37,7 @@ struct stated_request {
     struct stated_recompute recompute;
     struct sweep_list blocks;  // of each stage; none: evenly, one less at the ends where that divides
     const char *layout;        // Megatron's --pipeline-model-parallel-layout, "Et*2|(t*3|)*6tmL"; or NULL
+    const struct plan *plan;   // instead of all three: who has which layers, and what is run again, or NULL
     uint32_t expert_tensor;    // devices that share each expert; 0: 1
     uint32_t offloaded;        // blocks of each stage whose kept bytes are on the host
 };
@@ -78,10 +79,18 @@ void judgement_free(struct judgement *judgement);
 // Of an iteration.
 double judgement_sequences(const struct judgement *judgement);
 
-// A screen for people, and the document (docs/formats/judgement.md); `best` is what a sweep over the same devices found,
-// or NULL.
-void judgement_print(const struct judgement *judgement, const struct config_sweep *best, struct text *text);
-void judgement_write(const struct judgement *judgement, const struct config_sweep *best, struct text *text);
+// The best of a sweep, judged as if it had been stated: its messages are waited for, and its bytes are the framework's.
+struct judgement *stated_judge_best(const struct config_sweep *sweep, struct error *error);
+
+// What a sweep over the same devices found, and that judged; or NULL where it found nothing.
+struct stated_best {
+    const struct config_sweep *sweep;
+    const struct judgement *judged;
+};
+
+// A screen for people, and the document (docs/formats/judgement.md); `best` may be NULL.
+void judgement_print(const struct judgement *judgement, const struct stated_best *best, struct text *text);
+void judgement_write(const struct judgement *judgement, const struct stated_best *best, struct text *text);
 
 // --- for stated_judge.c -----------------------------------------------------------------------------------------
 

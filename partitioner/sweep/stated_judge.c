@@ -334,6 +334,24 @@ struct judgement *stated_judge(const struct stated_request *request, struct erro
     return NULL;
 }
 
+struct judgement *stated_judge_best(const struct config_sweep *sweep, struct error *error)
+{
+    const struct config_row *best = sweep->best;
+    struct stated_request request = {
+        .model = sweep->request.model, .device = sweep->request.device, .how = sweep->request.how,
+        .placement = best->placement, .schedule = best->schedule, .ranks = best->ranks, .chunks = best->chunks,
+        .micro_batches = best->micro_batches, .plan = best->plan,
+    };
+    request.how.tensor = best->tensor;
+    request.how.context = best->context;
+    request.how.expert = best->expert;
+    request.how.data = best->data;
+    request.how.micro_batch = best->micro_batch;
+    request.how.shard = best->shard;
+    request.how.apart = best->placement == PLACEMENT_PIPELINE_INSIDE ? best->ranks : 1;
+    return stated_judge(&request, error);
+}
+
 void judgement_free(struct judgement *judgement)
 {
     if (judgement)

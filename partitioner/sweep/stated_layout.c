@@ -192,6 +192,19 @@ static void run_again(const struct stated_request *request, struct stated_stage 
         stage->again[PART_EXPERTS] = stage->counts[PART_EXPERTS];
 }
 
+static void take_plan(const struct stated_request *request, struct stated_stage *stages)
+{
+    const struct plan *plan = request->plan;
+    for (size_t s = 0; s < plan->stage_count; s++) {
+        const struct plan_stage *stage = &plan->stages[s];
+        for (uint32_t i = stage->first; i < stage->end; i++)
+            stages[s].counts[estimate_part(request->model, i)]++;
+        for (size_t r = 0; r < stage->recompute_count; r++)
+            for (uint32_t i = stage->recompute[r].first; i < stage->recompute[r].end; i++)
+                stages[s].again[estimate_part(request->model, i)]++;
+    }
+}
+
 struct stated_stage *stated_stages(const struct stated_request *request, struct error *error)
 {
     const size_t count = (size_t)request->ranks * request->chunks;
@@ -200,6 +213,10 @@ struct stated_stage *stated_stages(const struct stated_request *request, struct 
     if (!stages) {
         error_no_memory(error, "stages");
         return NULL;
+    }
+    if (request->plan) {
+        take_plan(request, stages);
+        return stages;
     }
     if (!(request->layout ? give_layout : give_blocks)(&giving, count, error)) {
         free(stages);

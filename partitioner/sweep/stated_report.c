@@ -112,26 +112,30 @@ static void print_memory(const struct judgement *judgement, struct text *text)
     print_fit(judgement, text);
 }
 
-static void print_best(const struct judgement *judgement, const struct config_sweep *sweep, struct text *text)
+static void print_best(const struct judgement *judgement, const struct stated_best *found, struct text *text)
 {
-    const struct config_row *best = sweep->best;
-    char time[NUMBER_SIZE], peak[NUMBER_SIZE];
+    const struct config_sweep *sweep = found->sweep;
+    const struct judgement *judged = found->judged;
+    char time[NUMBER_SIZE], planned[NUMBER_SIZE], peak[NUMBER_SIZE];
     text_add(text, "\n");
-    if (!best) {
+    if (!sweep->best) {
         text_add(text, "No plan on the same devices %s.\n", sweep->stopped[0] ? "was found until it ended" : "fits");
         return;
     }
-    const double less = 1 - (double)best->iteration_ns / (double)judgement->iteration_ns;
-    text_add(text, "The best plan on the same devices takes %s, %.1f %% %s: tensor %u, context %u, expert %u, pipeline %u",
-             time_format(best->iteration_ns, time), 100 * fabs(less), less >= 0 ? "less" : "more", best->tensor,
-             best->context, best->expert, best->ranks);
+    const struct config_row *best = sweep->best;
+    const double less = 1 - (double)judged->iteration_ns / (double)judgement->iteration_ns;
+    text_add(text, "The best plan on the same devices takes %s, %.1f %% %s, and %s:\n",
+             time_format(judged->iteration_ns, time), 100 * fabs(less), less >= 0 ? "less" : "more",
+             bytes_format(whole(judged->bytes[judged->fullest].given_out), peak));
+    text_add(text, "tensor %u, context %u, expert %u, pipeline %u", best->tensor, best->context, best->expert, best->ranks);
     if (best->chunks > 1)
         text_add(text, " of %u stages each", best->chunks);
-    text_add(text, ", data %u,\nshared: %s, %u x %u by %s, %s.\n", best->data, estimate_shard_words[best->shard],
-             best->micro_batches, best->micro_batch, best->schedule, bytes_format(best->peak_bytes, peak));
+    text_add(text, ", data %u, shared: %s, %u x %u by %s", best->data, estimate_shard_words[best->shard],
+             best->micro_batches, best->micro_batch, best->schedule);
+    text_add(text, " (planned for %s).\n", time_format(best->iteration_ns, planned));
 }
 
-void judgement_print(const struct judgement *judgement, const struct config_sweep *best, struct text *text)
+void judgement_print(const struct judgement *judgement, const struct stated_best *best, struct text *text)
 {
     print_layout(judgement, text);
     print_time(judgement, text);
@@ -192,9 +196,9 @@ static void write_layout(const struct judgement *judgement, struct json_writer *
     json_put_string(writer, "recompute", again_of(request));
 }
 
-static void write_best(const struct config_sweep *sweep, struct json_writer *writer)
+static void write_best(const struct stated_best *found, struct json_writer *writer)
 {
-    const struct config_row *best = sweep->best;
+    const struct config_row *best = found->sweep->best;
     json_begin_object(writer, "best", JSON_INLINE);
     json_put_u64(writer, "tensor", best->tensor);
     json_put_u64(writer, "context", best->context);
@@ -206,12 +210,14 @@ static void write_best(const struct config_sweep *sweep, struct json_writer *wri
     json_put_u64(writer, "micro_batch", best->micro_batch);
     json_put_u64(writer, "micro_batches", best->micro_batches);
     json_put_string(writer, "schedule", best->schedule);
-    json_put_u64(writer, "iteration_ns", best->iteration_ns);
-    json_put_u64(writer, "peak_bytes", best->peak_bytes);
+    json_put_u64(writer, "iteration_ns", found->judged->iteration_ns);
+    json_put_u64(writer, "given_out_bytes", whole(found->judged->bytes[found->judged->fullest].given_out));
+    json_put_u64(writer, "planned_ns", best->iteration_ns);
+    json_put_u64(writer, "planned_bytes", best->peak_bytes);
     json_close(writer);
 }
 
-void judgement_write(const struct judgement *judgement, const struct config_sweep *best, struct text *text)
+void judgement_write(const struct judgement *judgement, const struct stated_best *best, struct text *text)
 {
     const struct estimate_request *how = &judgement->estimate.request;
     struct json_writer writer = json_writer(text);
@@ -235,7 +241,7 @@ void judgement_write(const struct judgement *judgement, const struct config_swee
     for (uint32_t rank = 0; rank < judgement->request.ranks; rank++)
         write_rank(&judgement->bytes[rank], &writer);
     json_close(&writer);
-    if (best && best->best)
+    if (best && best->sweep->best)
         write_best(best, &writer);
     json_close(&writer);
 }

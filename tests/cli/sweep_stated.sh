@@ -6,7 +6,7 @@ END
 exec 2>&1
 stated() { weir sweep --config config.json --device h100-sxm --devices 16 --global-batch 32 --budget 2000 "$@"; }
 stated --tensor 2 --ranks 4 --recompute full > judged.txt; echo "exit $?"
-sed -E 's/[0-9.]+ ([num]?s|[KMG]iB|%)/N \1/g; s/[0-9.]+ (tokens|TFLOP)/N \1/g' judged.txt | grep -v "^The best\|^shared" | sed 's/  */ /g'
+sed -E 's/[0-9.]+ ([num]?s|[KMG]iB|%)/N \1/g; s/[0-9.]+ (tokens|TFLOP)/N \1/g' judged.txt | grep -v "^The best\|(planned" | sed 's/  */ /g'
 grep -c "^The best plan on the same devices takes" judged.txt
 stated --tensor 2 --ranks 4 --chunks 2 --recompute 1 --like torchtitan --json > judged.json; echo "exit $?"
 python3 - <<'END'

@@ -312,16 +312,39 @@ static void recomputation_is_a_word_a_number_or_modules(void **state)
     assert_false(stated_recompute_parse("", &recompute, &error));
 }
 
+// Judged, a plan takes what it was planned for, and a little more where messages are waited for.
+static void the_best_of_a_sweep_is_judged_alike(void **state)
+{
+    (void)state;
+    struct question question;
+    struct error error = { 0 };
+    static const uint32_t ranks[] = { 2 };
+    ask(&question, small, "h100-sxm", "megatron");
+    const struct config_request request = {
+        .model = &question.model, .device = &question.device, .how = estimate_unsaid(), .devices = 4, .global_batch = 16,
+        .ranks = { ranks, 1 }, .holding.optimizer = OPTIMIZER_ADAMW_MASTER, .budget = 1000, .threads = 1,
+    };
+    struct config_sweep *sweep = config_sweep_run(&request, &error);
+    assert_good(sweep, error);
+    struct judgement *judged = stated_judge_best(sweep, &error);
+    assert_good(judged, error);
+    close_to((double)judged->iteration_ns, (double)sweep->best->iteration_ns, 0.05);
+    assert_true(judged->fits);
+    judgement_free(judged);
+    config_sweep_free(sweep);
+}
+
 static void the_page_shows_what_is_written(void **state)
 {
     (void)state;
     struct question question;
-    struct config_row best = { .schedule = "1f1b" };
-    const struct config_sweep sweep = { .best = &best };
+    struct config_row row = { .schedule = "1f1b" };
+    const struct config_sweep sweep = { .best = &row };
     struct text text = { 0 };
     ask(&question, small, "h100-sxm", "megatron");
     struct judgement *judgement = judge(&question);
-    judgement_write(judgement, &sweep, &text);
+    const struct stated_best best = { &sweep, judgement };
+    judgement_write(judgement, &best, &text);
     assert_shown_as_written("docs/formats/judgement.md", text.data);
     text_clear(&text);
     judgement_free(judgement);
@@ -342,6 +365,7 @@ int main(void)
         cmocka_unit_test(layouts_are_megatrons),
         cmocka_unit_test(what_cannot_be_is_refused),
         cmocka_unit_test(recomputation_is_a_word_a_number_or_modules),
+        cmocka_unit_test(the_best_of_a_sweep_is_judged_alike),
         cmocka_unit_test(the_page_shows_what_is_written),
     };
     return cmocka_run_group_tests_name("stated", tests, NULL, NULL);
