@@ -186,6 +186,15 @@ def show_all(rows, stated, alone, what, key, title=''):
     print()
 
 
+def show_spreads(rows, errors, what):
+    """What runs took by what was predicted: the numbers of estimate_profile.c, and the room of config_judge.c."""
+    for name, found in sorted(errors.by(getattr(errors, what), rows, group_of).items()):
+        ratios = sorted(1 / (1 + error) for error in found)
+        at = [ratios[min(int(share * len(ratios)), len(ratios) - 1)] for share in (0.05, 0.9, 0.95)]
+        print(f'{what} of {name}: nineteen of twenty took {at[0]:.3f} or more, nine of ten {at[1]:.3f} or less, nineteen '
+              f'{at[2]:.3f} or less')
+
+
 def source_of(row):
     return row['source']['key']
 
@@ -219,6 +228,9 @@ def main():
         constant[group].append(error)
     for group in sorted(constant):
         show(f'one efficiency, {group}', constant[group])
+    print()
+    show_spreads(rows, stated, 'memory')
+    show_spreads(rows, stated, 'time')
     print()
     show_all(rows, stated, alone, 'time', group_of)
     return 0

@@ -269,7 +269,9 @@ SCHEDULES = {'1f1b': '1f1b', 'none': '1f1b', 'interleaved-1f1b': 'interleaved', 
 
 
 def layout_of(row):
-    return flag_of(row, 'pipeline-model-parallel-layout') or row.get('pp_layout')
+    """Megatron's --pipeline-model-parallel-layout, where it is of this many ranks."""
+    layout = flag_of(row, 'pipeline-model-parallel-layout') or row.get('pp_layout')
+    return layout if layout and stages_in(layout) % degrees_of(row)[2] == 0 else None
 
 
 def stages_in(layout):

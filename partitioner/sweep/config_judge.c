@@ -29,6 +29,15 @@ double config_headroom(const struct transformer *model, enum estimate_shard shar
     return model->experts || shard == ESTIMATE_SHARD_WEIGHTS ? 0.2 : 0.08;
 }
 
+void config_say_headroom(const struct transformer *model, enum estimate_shard shard, struct text *text)
+{
+    const double percent = 100 * config_headroom(model, shard);
+    if (model->experts || shard == ESTIMATE_SHARD_WEIGHTS)
+        text_add(text, "Published runs took up to %.0f %% more memory than is said of them", percent);
+    else
+        text_add(text, "One of ten published runs took %.0f %% more memory than is said of it", percent);
+}
+
 uint64_t config_memory(const struct config_sweep *sweep, enum estimate_shard shard)
 {
     const double headroom = config_headroom(sweep->request.model, shard);

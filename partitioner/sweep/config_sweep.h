@@ -134,9 +134,12 @@ struct profile *config_profile(const struct config_request *request, const struc
 double config_utilization(const struct config_sweep *sweep, uint64_t iteration_ns);
 double config_tokens_per_second(const struct config_sweep *sweep, uint64_t iteration_ns);
 
-// What one of ten published runs takes of memory beyond what is said of it, as a share
-// (bench/peers/compare_estimates.py), and what a plan may take of a device: without that, but where memory was given.
+// What published runs took of memory beyond what is said of them, as a share: of dense ones one of ten 8 % or more; of the 24
+// with experts or shared weights all but tests of a few GB and InternEvo's, of which it is not known what they are, less than
+// 20 % (bench/peers/compare_estimates.py). In a sentence; and what a plan may take of a device: without that, but where memory
+// was given.
 double config_headroom(const struct transformer *model, enum estimate_shard shard);
+void config_say_headroom(const struct transformer *model, enum estimate_shard shard, struct text *text);
 uint64_t config_memory(const struct config_sweep *sweep, enum estimate_shard shard);
 
 // The iteration without the slow devices, or 0.

@@ -173,9 +173,10 @@ static void print_best(const struct config_sweep *sweep, struct text *text)
              time_format(best->iteration_ns, time), 100 * config_utilization(sweep, best->iteration_ns),
              how->products ? how->products : how->dtype, config_tokens_per_second(sweep, best->iteration_ns), bytes_format(best->peak_bytes, peak),
              bytes_format(sweep->memory_bytes, memory));
-    if (!sweep->request.memory_bytes)
-        text_add(text, "One of ten published runs took %.0f %% more memory than is said, for which there is room.\n",
-                 100 * config_headroom(sweep->request.model, best->shard));
+    if (!sweep->request.memory_bytes) {
+        config_say_headroom(sweep->request.model, best->shard, text);
+        text_add(text, ", for which there is room.\n");
+    }
     print_next(sweep, text);
     if (sweep->request.price > 0)
         text_add(text, "A billion tokens cost %.4g, at %.4g for a device and an hour.\n",

@@ -95,7 +95,8 @@ static void print_fit(const struct judgement *judgement, struct text *text)
     else
         text_add(text, "it fits, with %s to spare%s.\n", bytes_format(whole(left), number),
                  left < needed ? ", which is near" : "");
-    text_add(text, "One of ten published runs took %.0f %% more than is said here.\n", 100 * headroom);
+    config_say_headroom(judgement->request.model, judgement->estimate.request.shard, text);
+    text_add(text, ".\n");
 }
 
 static void print_memory(const struct judgement *judgement, struct text *text)
