@@ -2,7 +2,7 @@
 
 A move is one thing that forwards do: a skip over several blocks, a view that is changed in place, a mask made of ids,
 an attribute that is read. Each draws from numbers of its own, so that leaving one out leaves the others as they are.
-Moves that end in `refused` can be nothing else; all others should be right, and may be refused.
+What is always refused is drawn seldom, so that most modules are run; all others should be right, and may be refused.
 """
 
 import math
@@ -586,7 +586,7 @@ def ids_again(net, draw):
 
 @move()
 def auxiliary(net, draw):
-    at, how = add(net, Expert()), draw.choice(["returned", "attribute", "computed"])
+    at, how = add(net, Expert()), draw.choice([*["returned", "computed"] * 4, "attribute"])
 
     def run(net, s):
         s.x, loss = net.blocks[at](s.x)
@@ -722,9 +722,9 @@ def draws(net, draw):
     return run, how
 
 
-@move(0.7)
+@move(0.1)
 def outside(net, draw):
-    """Drawn or counted outside of PyTorch, or decided by data."""
+    """Drawn or counted outside of PyTorch, or decided by data, which is always refused."""
     at, how = plain(net), draw.choice(["random", "calls", "if", "calls of a buffer"])
     net.calls, net.numbers = 0, random.Random(draw.randrange(99))
     if how == "calls of a buffer":
@@ -749,7 +749,7 @@ def outside(net, draw):
 @move()
 def buffer_of_root(net, draw):
     """Running numbers of a module that is taken apart."""
-    at, how = plain(net), draw.choice(["count", "average", "average anew", "copy", "read"])
+    at, how = plain(net), draw.choice([*["count", "average", "copy", "read"] * 3, "average anew"])
     net.register_buffer("average", torch.zeros(WIDTH))
     net.register_buffer("steps", torch.zeros((), dtype=torch.long))
 
@@ -771,7 +771,7 @@ def buffer_of_root(net, draw):
 @move()
 def told_by_attribute(net, draw):
     at = add(net, Telling())
-    how = draw.choice(["reads", "ignores"])
+    how = draw.choice(["reads", *["ignores"] * 9])  # it is always refused where it reads
 
     def run(net, s):
         s.x = net.blocks[at](s.x)
@@ -780,7 +780,7 @@ def told_by_attribute(net, draw):
     return run, how
 
 
-@move(0.7)
+@move(0.15)
 def whisper(net, draw):
     shared: Dict[str, Any] = {}
     writer, reader = add(net, Whispers(shared, True)), add(net, Whispers(shared, False))

@@ -8,7 +8,7 @@ sys.path[:0] = [os.path.dirname(os.path.abspath(__file__))]
 
 from fuzz_modules import fuzz
 
-FIRST, COUNT = (0, 500) if os.environ.get("WEIR_SOAK") else (187, 12)
+FIRST, COUNT = (0, 760) if os.environ.get("WEIR_SOAK") else (187, 12)  # of 760 some 500 are run
 
 
 class Fuzz(unittest.TestCase):
@@ -18,7 +18,7 @@ class Fuzz(unittest.TestCase):
         right = sum(outcome.what == "right" for outcome in outcomes)
         print(f"# seeds {FIRST} to {FIRST + COUNT - 1}: {right} right, {len(outcomes) - right - len(bad)} refused")
         self.assertEqual([], bad, "\n".join(bad))
-        self.assertGreaterEqual(right, COUNT // 5)  # or the fuzz draws modules that nothing takes
+        self.assertGreaterEqual(right, COUNT // 2)  # or the fuzz draws modules that nothing takes
 
 
 if __name__ == "__main__":
