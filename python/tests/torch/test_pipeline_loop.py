@@ -104,6 +104,28 @@ class Normed(nn.Module):
         return x
 
 
+class Averaged(nn.Module):
+    """A running mean that the first and the third layer change and read."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = layers()
+        self.register_buffer("average", torch.zeros(16))
+
+    def forward(self, x):
+        for number, layer in enumerate(self.layers):
+            x = torch.tanh(layer(x))
+            if number in (0, 2):
+                self.average.mul_(0.9).add_(0.1 * x.detach().mean(0))
+                x = x - self.average
+        return x
+
+
+def averages(rank, plans):
+    return {name: refused(lambda: pipeline(Averaged(), plan, random(4, 16), loss_fn=mean_square))
+            for name, plan in plans.items()}
+
+
 def padded_labels():
     ids = torch.randint(0, 11, (8, 6), generator=torch.Generator().manual_seed(3))
     labels = ids.clone()
@@ -397,6 +419,13 @@ class Loop(unittest.TestCase):
                 if name != "replicas":
                     self.assertLess(max(abs(number) for number in found), 1e-5, (name, found))
                 self.assertLess(max(found[:2]), 1e-5, (name, found))
+
+    def test_what_two_stages_of_a_rank_change_is_refused(self):
+        plans = {"interleaved": plan_of(FOUR, "interleaved", 2, 4), "1f1b": plan_of(FOUR, "1f1b", 2, 4)}
+        for said in on_ranks(2, averages, plans):
+            self.assertIn("the forward changes average, which stages 0 and 2 have on one rank, where micro-batches would "
+                          "change it in another order", said["interleaved"])
+            self.assertIn("which stages 0 and 1 have on ranks of their own", said["1f1b"])
 
     def test_deferred_batch_norm(self):
         shared = plan_of([FOUR[0], *[f"norms.0{at}" for at in ("", "@2", "@3", "@4")][:1], *sum(

@@ -101,15 +101,19 @@ class OwnStages:
                                if parameter not in self._names)
 
     def _check_counting(self, form: Form) -> None:
-        """What a forward counts in a buffer must not be on several ranks of a pipe, each with a count of its own."""
+        """What a forward changes in a buffer must not be on several stages: on ranks of their own each would have a
+        count of its own, and on one rank micro-batches come to the stages in another order than to the module."""
         norms = batch_norms_of(form.cut) if self._defers else ()
         deferred = {id(buffer) for module in norms for buffer in module.buffers()}
         for buffer, name in form.parts.program.counting.items():
             stages = _stages_of(form.cut, buffer)
-            if buffer not in deferred and len({self._pipe.rank_of[stage] for stage in stages}) > 1:
-                raise refusal(f"the forward changes {name}, which stages {' and '.join(map(str, stages))} have on "
-                              "ranks of their own, so that each would count for itself: keep its module on one stage "
-                              "(pin), or, if it is a batch norm, make the pipeline with deferred_batch_norm=True")
+            if buffer not in deferred and len(stages) > 1:
+                is_apart = len({self._pipe.rank_of[stage] for stage in stages}) > 1
+                why = ("on ranks of their own, so that each would count for itself" if is_apart else
+                       "on one rank, where micro-batches would change it in another order")
+                raise refusal(f"the forward changes {name}, which stages {' and '.join(map(str, stages))} have {why}: "
+                              "keep its module on one stage (pin), or, if it is a batch norm, make the pipeline with "
+                              "deferred_batch_norm=True")
 
     def _runtime_of(self, form: Form) -> Any:
         """PyTorch's own stages around the modules, and its schedule object."""
