@@ -103,12 +103,16 @@ def measured_alone(whole: Parts, sample: Any, loss: Loss, place: torch.device, w
     for number, part in enumerate(whole):
         tell(f"measuring {part.name}, layer {number + 1} of {len(whole)}", number == 0)
         with lent(whole.model, part.module, init_fn, place):
+            gc.freeze()  # or each collection looks at all that PyTorch has
             replay = PartReplay(whole, number, values, asking, sample, loss)
-            values.update(replay.outputs())
-            add_gradients(part.module)
-            flops += count_flops(replay)
-            books += count_bytes(replay, place)
-            found = measure_times(replay, watch, None, repeats)
+            try:
+                values.update(replay.outputs())
+                add_gradients(part.module)
+                flops += count_flops(replay)
+                books += count_bytes(replay, place)
+                found = measure_times(replay, watch, None, repeats)
+            finally:
+                gc.unfreeze()
         for phase, samples in found.samples.items():
             times.samples[phase][number] = samples[0]
         times.unsplit.update((number, why) for why in found.unsplit.values())
