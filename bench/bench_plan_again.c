@@ -33,7 +33,7 @@ static bool plan(struct plan_case *plan_case, uint64_t bytes, uint64_t budget, u
     for (size_t d = 0; d < plan_case->cluster->device_count; d++)
         plan_case->cluster->devices[d].memory_bytes = bytes;
     plan_case->request.limits.budget = budget;
-    plan_case->request.wanted.ample_first = true;
+    plan_case->request.wanted.never_worse = true;
     struct plan *found = plan_search(&plan_case->request, &why);
     *value_ns = found ? found->certificate.value_ns : UINT64_MAX;
     if (found && peak_bytes)

@@ -52,7 +52,7 @@ static bool plan_ours(struct bench *bench, uint64_t bytes, uint64_t *iteration_n
     for (size_t d = 0; d < bench->cluster->device_count; d++)
         bench->cluster->devices[d].memory_bytes = bytes;
     bench->request.wanted.own_order = !bench->options->all_orders;
-    bench->request.wanted.ample_first = true;
+    bench->request.wanted.never_worse = true;
     struct plan *plan = plan_search(&bench->request, &why);
     *iteration_ns = plan ? plan->certificate.value_ns : UINT64_MAX;
     const bool good = plan || why.kind == ERROR_ANSWER || error_set_kind(error, why.kind, "%s", why.text);

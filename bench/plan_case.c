@@ -189,6 +189,6 @@ struct plan *plan_case_search(const struct plan_case *plan_case, struct error *e
 {
     struct search_request request = plan_case->request;
     request.wanted.own_order = !plan_case->all_orders;
-    request.wanted.ample_first = true;
+    request.wanted.never_worse = true;
     return plan_search(&request, error);
 }

@@ -85,9 +85,9 @@ static struct plan *search(struct search_request *request, struct error *error)
     struct progress progress = { .not_before_ns = clock_now_ns() + 1000000000 };
     request->limits.progress = plan_show_search;
     request->limits.self = &progress;
-    request->wanted.ample_first = true;
+    request->wanted.never_worse = true;
     struct plan *plan = plan_search(request, error);
-    request->wanted.ample_first = false;
+    request->wanted.never_worse = false;
     progress_end(&progress);
     plan_search_blame_deadline(request->limits.deadline_ns, error);
     request->limits.progress = NULL;

@@ -201,7 +201,7 @@ static bool find_best(const struct plan *plan, const struct search_request *requ
     if (!question_of(plan, request->profile, &of, error))
         return false;
     quick.found.shortage = &shortage;
-    quick.wanted.ample_first = true;
+    quick.wanted.never_worse = true;
     plan_request_free_like(plan, &of, &quick);
     *with = (struct compared){ plan_search(&quick, &why), quick.free, quick.wanted.own_order };
     question_clear(&of);

@@ -1,6 +1,7 @@
 #include "partitioner/plan_search.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/clock.h"
@@ -270,16 +271,10 @@ static struct plan *search_whole(const struct search_request *request, struct er
 
 // --- as if devices had memory for anything --------------------------------------------------------
 
-// Of the budget: what a glance takes at whether that may lead anywhere.
-enum { GLANCE = 16 };
-
-// The plan of such devices, if it fits on those that are given. *is_far: there is none, or it lacks more than half of what
-// a device has. *bound_ns is raised to what no plan can beat, limits or none.
-static struct plan *search_ample(const struct search_request *given, bool *is_far, uint64_t *bound_ns,
-                                 struct error *error)
+// The plan of such devices, for those that are given, whether it fits there or not; NULL with no error where there is none.
+static struct plan *search_ample(const struct search_request *given, struct plan_excess *excess, struct error *error)
 {
     struct search_request request = *given;
-    struct plan_excess excess = { 0 };
     struct cluster *ample = cluster_copy(given->cluster, error), *own = cluster_copy(given->cluster, error);
     struct error why = { 0 };
     for (size_t d = 0; ample && d < ample->device_count; d++)
@@ -290,52 +285,237 @@ static struct plan *search_ample(const struct search_request *given, bool *is_fa
     if (why.kind == ERROR_MACHINE)
         *error = why;
     cluster_free(ample);
-    *is_far = !plan;
     if (!plan) {
         cluster_free(own);
         return NULL;
     }
     cluster_free(plan->cluster);
     plan->cluster = own;
-    *bound_ns = max_u64(*bound_ns, plan->certificate.lower_bound_ns);
-    bool good = plan_predict(plan, given->profile, error) && plan_find_excess(plan, own, &excess, error);
-    *is_far = excess.lacks_bytes > excess.has_bytes / 2;
-    const bool fits = good && excess.lacks_bytes == 0;
-    good = good && (!fits || plan_evaluate(plan, given->profile, error));
-    if (!good)
-        error->kind = ERROR_MACHINE;
-    if (good && fits)
+    if (plan_predict(plan, given->profile, error) && plan_find_excess(plan, own, excess, error)
+        && (excess->lacks_bytes > 0 || plan_evaluate(plan, given->profile, error)))
         return plan;
+    error->kind = ERROR_MACHINE;
     plan_free(plan);
     return NULL;
 }
 
-// The plan that wants no limit, if it fits: then it is found however little more there is than it needs. It has half of a
-// deadline. Where the plan of a glance is far from fitting, none of a longer look is expected to fit.
-static struct plan *search_unlimited(const struct search_request *given, uint64_t *bound_ns, struct error *error)
+// --- rungs ----------------------------------------------------------------------------------------
+
+// A budget is spent by searches of fixed sizes, each begun with the best plan of those before. The first only looks for a
+// plan; with the last of them all have spent five times as much as with the one before it:
+//
+//     size        1    4,800   19,200    96,000   480,000   2,400,000
+//     together    1    4,800   24,000   120,000   600,000   3,000,000    the usual budget
+//
+// As many are done as the budget has room for, but for shorter ones than usual that have no more than was spent before
+// them. So a smaller budget does the first part of what a larger one does, and a plan is never worse for more.
+enum {
+    STEEPNESS = 5,
+    LEAST_RUNG = 1000,
+    LONG_RUNG = 50000,  // from here on a rung may spend more to find a plan at all
+};
+
+// A row of searches: the best that they found, which the next begins with, and the work that they took.
+struct ladder {
+    uint64_t value_ns;
+    uint32_t *cuts, *order;
+    uint32_t stages;
+    uint64_t work;
+};
+
+struct climb {
+    const struct search_request *given;
+    uint64_t usual, began_ns;
+    struct plan *best;
+    struct ladder own, ample;  // of searches that heed memory, and of those that do not
+    bool heeds_memory_first, is_ended;
+    uint64_t bound_ns;         // UINT64_MAX: no plan fits
+    char stopped[sizeof((struct certificate *)0)->stopped];
+    struct error why;          // the last that heeded memory found no plan
+};
+
+static bool remember(struct ladder *of, const struct plan *plan, size_t layers, struct error *error)
+{
+    if (of->cuts && of->value_ns <= plan->iteration_ns)
+        return true;
+    uint32_t *cuts = calloc(plan->stage_count + 1, sizeof cuts[0]);
+    uint32_t *order = plan->order ? malloc(layers * sizeof order[0]) : NULL;
+    for (size_t s = 0; cuts && s < plan->stage_count; s++)
+        cuts[s + 1] = plan->stages[s].end;
+    if (order)
+        memcpy(order, plan->order, layers * sizeof order[0]);
+    free(of->cuts);
+    free(of->order);
+    *of = (struct ladder){ plan->iteration_ns, cuts, order, (uint32_t)plan->stage_count, of->work };
+    return (cuts && (order || !plan->order)) || error_no_memory(error, "a search");
+}
+
+// For a search of a rung, of what is left of the time one part of so many.
+static struct search_request rung_request(const struct climb *climb, uint64_t size, struct ladder *of, uint64_t parts)
+{
+    struct search_request request = *climb->given;
+    const uint64_t gone = clock_now_ns() - climb->began_ns, deadline = climb->given->limits.deadline_ns;
+    request.limits.budget = size;
+    request.limits.deadline_ns = !deadline ? 0 : gone < deadline ? 1 + (deadline - gone) / parts : 1;
+    request.wanted.any = size == 1;
+    request.known = (struct search_known){ of->cuts, of->order, of->stages };
+    request.found.work = &of->work;
+    return request;
+}
+
+// What it takes to see whether a way may lead anywhere.
+static uint64_t glance_of(const struct climb *climb)
+{
+    return climb->usual / (STEEPNESS * STEEPNESS);
+}
+
+static bool is_left_out(const struct climb *climb, const struct ladder *of, uint64_t together)
+{
+    return together < climb->usual && of->work >= together;
+}
+
+// Takes the plan, which fits.
+static void offer(struct climb *climb, struct plan *plan)
+{
+    climb->bound_ns = max_u64(climb->bound_ns, plan->certificate.lower_bound_ns);
+    snprintf(climb->stopped, sizeof climb->stopped, "%s", plan->certificate.stopped);
+    climb->best = better(climb->best, plan);
+    climb->is_ended |= climb->best->iteration_ns <= climb->bound_ns;
+}
+
+// Looks for the plan that wants no limit: if that fits, it is found however little more there is than it needs. Where it is
+// far from fitting, none of a longer look is expected to. *found: whether it fits.
+static bool climb_without_limits(struct climb *climb, uint64_t size, uint64_t together, uint64_t parts, bool *found,
+                                 struct error *error)
+{
+    const struct search_request request = rung_request(climb, size, &climb->ample, parts);
+    struct plan_excess excess = { 0 };
+    *found = false;
+    if (climb->heeds_memory_first || is_left_out(climb, &climb->ample, together))
+        return true;
+    struct plan *plan = search_ample(&request, &excess, error);
+    const bool is_far = !plan || excess.lacks_bytes > excess.has_bytes / 2;
+    climb->heeds_memory_first = (is_far && together >= glance_of(climb)) || (plan && plan->certificate.proved);
+    if (!plan)
+        return error->kind == ERROR_NONE;
+    if (!remember(&climb->ample, plan, request.profile->layer_count, error)) {
+        plan_free(plan);
+        return false;
+    }
+    *found = excess.lacks_bytes == 0 && !strstr(plan->certificate.stopped, "deadline");
+    climb->bound_ns = max_u64(climb->bound_ns, plan->certificate.lower_bound_ns);
+    if (excess.lacks_bytes == 0)
+        offer(climb, plan);
+    else
+        plan_free(plan);
+    return true;
+}
+
+static bool climb_within_limits(struct climb *climb, uint64_t size, uint64_t together, struct error *error)
+{
+    struct search_request request = rung_request(climb, size, &climb->own, 1);
+    uint64_t least_ns = 0;
+    if (is_left_out(climb, &climb->own, together))
+        return true;
+    request.found.least_ns = &least_ns;
+    request.limits.is_part = size < LONG_RUNG && !request.limits.deadline_ns;
+    climb->why = (struct error){ 0 };
+    struct plan *plan = search_whole(&request, &climb->why);
+    if (climb->why.kind == ERROR_MACHINE) {
+        *error = climb->why;
+        return false;
+    }
+    if (!plan) {
+        climb->bound_ns = max_u64(climb->bound_ns, climb->best && least_ns == UINT64_MAX ? 0 : least_ns);
+        // However soon that is known: what lacks least is worth a glance.
+        climb->is_ended |= climb->bound_ns == UINT64_MAX && together >= glance_of(climb);
+        return true;
+    }
+    if (!remember(&climb->own, plan, request.profile->layer_count, error)) {
+        plan_free(plan);
+        return false;
+    }
+    offer(climb, plan);
+    return true;
+}
+
+static bool climb_one(struct climb *climb, uint64_t size, uint64_t together, struct error *error)
+{
+    bool found;
+    return climb_without_limits(climb, size, together, 2, &found, error)
+        && (found || climb_within_limits(climb, size, together, error));
+}
+
+static bool climb_is_over(const struct climb *climb)
+{
+    const struct search_limits *limits = &climb->given->limits;
+    return climb->is_ended || (limits->interrupted && *limits->interrupted);
+}
+
+static bool climb_rungs(struct climb *climb, uint64_t budget, struct error *error)
+{
+    uint64_t before = 0, together = climb->usual;
+    while (together / STEEPNESS >= LEAST_RUNG)
+        together /= STEEPNESS;
+    bool good = climb_one(climb, 1, 1, error);
+    while (good && together <= budget && !climb_is_over(climb)) {
+        good = climb_one(climb, together - before, together, error);
+        before = together;
+        together = multiply_clamped(together, STEEPNESS);
+    }
+    return good;
+}
+
+// What time allows is not the same twice: no rungs, but a glance at whether a plan that wants no limit may fit.
+static bool climb_until(struct climb *climb, uint64_t budget, struct error *error)
+{
+    enum { GLANCE = 16 };
+    bool found;
+    return climb_without_limits(climb, 1 + budget / GLANCE, UINT64_MAX, 2 * GLANCE, &found, error)
+        && climb_without_limits(climb, budget, UINT64_MAX, 2, &found, error)
+        && (found || climb->is_ended || climb_within_limits(climb, budget, UINT64_MAX, error));
+}
+
+static struct plan *finish_climb(struct climb *climb, struct error *error)
+{
+    const struct search_limits *limits = &climb->given->limits;
+    struct plan *plan = climb->best;
+    if (plan) {
+        if (limits->interrupted && *limits->interrupted)
+            snprintf(climb->stopped, sizeof climb->stopped, "interrupted");
+        else if (strstr(climb->stopped, "budget"))
+            snprintf(climb->stopped, sizeof climb->stopped, "the budget of %llu units of work is used up",
+                     (unsigned long long)(limits->budget ? limits->budget : climb->usual));
+        certificate_bound(&plan->certificate, climb->bound_ns, climb->stopped);
+    } else {
+        *error = climb->why;
+    }
+    if (climb->given->found.least_ns)
+        *climb->given->found.least_ns = plan ? plan->certificate.lower_bound_ns : climb->bound_ns;
+    return plan;
+}
+
+static struct plan *search_in_rungs(const struct search_request *given, struct error *error)
 {
     const bool has_one = profile_has_one_order(given->profile) || given->wanted.own_order;
     const uint64_t usual = has_one ? SEARCH_DEFAULT_BUDGET : ORDERS_DEFAULT_BUDGET;
-    const uint64_t budget = given->limits.budget ? given->limits.budget : usual, deadline = given->limits.deadline_ns;
+    const uint64_t budget = given->limits.budget ? given->limits.budget : usual;
     struct search_request request = *given;
-    bool is_far;
-    request.limits.budget = 1 + budget / GLANCE;
-    request.limits.deadline_ns = deadline ? 1 + deadline / 2 / GLANCE : 0;
-    struct plan *glance = search_ample(&request, &is_far, bound_ns, error);
-    if (is_far || error->kind != ERROR_NONE || (glance && glance->certificate.proved))
-        return glance;
-    request.limits.budget = budget;
-    request.limits.deadline_ns = deadline ? 1 + deadline / 2 : 0;
-    struct plan *longer = search_ample(&request, &is_far, bound_ns, error);
-    if (glance && longer)  // why no more is known is what ended the longer one
-        memcpy(glance->certificate.stopped, longer->certificate.stopped, sizeof glance->certificate.stopped);
-    return better(longer, glance);
-}
-
-static bool heeds_memory_last(const struct search_request *request)
-{
-    return request->wanted.ample_first && !request->wanted.any && !request->wanted.below_ns && !request->network
-        && !request->holding.activations_on_host;
+    struct climb climb = { .given = &request, .usual = usual, .began_ns = clock_now_ns(),
+                           .heeds_memory_first = given->network || given->holding.activations_on_host };
+    struct telling telling;
+    telling_begin(&telling, given, &climb.bound_ns, &request);
+    const bool good = given->limits.deadline_ns ? climb_until(&climb, budget, error) : climb_rungs(&climb, budget, error);
+    if (given->found.work)
+        *given->found.work += climb.own.work + climb.ample.work;
+    free(climb.own.cuts);
+    free(climb.own.order);
+    free(climb.ample.cuts);
+    free(climb.ample.order);
+    if (good)
+        return finish_climb(&climb, error);
+    plan_free(climb.best);
+    return NULL;
 }
 
 // --- any request ----------------------------------------------------------------------------------
@@ -343,34 +523,11 @@ static bool heeds_memory_last(const struct search_request *request)
 struct plan *plan_search(const struct search_request *given, struct error *error)
 {
     struct search_request request = *given;
-    const uint64_t began = clock_now_ns(), deadline = given->limits.deadline_ns;
-    uint64_t bound_ns = 0;
     if (!check(&request, error))
         return NULL;
-    if (!heeds_memory_last(&request))
+    if (!request.wanted.never_worse || request.wanted.any || request.wanted.below_ns)
         return search_whole(&request, error);
-    struct plan *plan = search_unlimited(&request, &bound_ns, error);
-    if (error->kind != ERROR_NONE) {
-        plan_free(plan);
-        return NULL;
-    }
-    // What the deadline has ended may be bettered in the time that is left.
-    const bool is_late = deadline && plan && strstr(plan->certificate.stopped, "deadline");
-    if (!plan || is_late) {
-        const uint64_t gone = clock_now_ns() - began;
-        request.limits.deadline_ns = !deadline ? 0 : gone < deadline ? deadline - gone : 1;
-        plan = better(plan, search_whole(&request, error));
-    }
-    if (!plan)
-        return NULL;
-    char stopped[sizeof plan->certificate.stopped];
-    *error = (struct error){ 0 };  // why a search within limits found none, where the other has
-    const bool is_interrupted = given->limits.interrupted && *given->limits.interrupted;
-    snprintf(stopped, sizeof stopped, "%s", is_interrupted ? "interrupted" : plan->certificate.stopped);
-    certificate_bound(&plan->certificate, max_u64(bound_ns, plan->certificate.lower_bound_ns), stopped);
-    if (given->found.least_ns)
-        *given->found.least_ns = plan->certificate.lower_bound_ns;
-    return plan;
+    return search_in_rungs(&request, error);
 }
 
 void plan_search_blame_deadline(uint64_t deadline_ns, struct error *error)

@@ -17,6 +17,9 @@
 // searched first, then all of them; the plan has an order where it is quicker in another. `wanted.own_order` leaves it at
 // the first. What `proved` says either way: no order of the layers, no cuts of it and no segments of the layers that then
 // follow each other make a quicker plan that fits.
+//
+// `wanted.never_worse`: a larger budget does all that a smaller one does, and then more; and a plan of more memory than it
+// needs is found with what it needs (decision 087).
 struct plan *plan_search(const struct search_request *request, struct error *error);
 
 // Units of work where all orders are searched, of which the profile's own takes a part.

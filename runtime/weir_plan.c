@@ -124,7 +124,7 @@ static struct plan *search_by(const struct schedule *given, const struct weir_pl
         .holding = *holding,
         .free = { .replicas = planning->choose_replicas, .devices = planning->choose_devices,
                   .fewer = planning->choose_fewer_devices, .variants = planning->choose_variants },
-        .wanted = { .own_order = planning->own_order, .ample_first = true },
+        .wanted = { .own_order = planning->own_order, .never_worse = true },
         .limits = { .budget = planning->budget, .deadline_ns = planning->deadline_ns,
                     .interrupted = watching_stop(&watching), .progress = tell_search, .self = &watching },
     };

@@ -294,8 +294,8 @@ bool cut_sharpen(struct cut_problem *problem, struct cut_state *best, struct err
 {
     struct cut_state sharp;
     const struct cut_schedule *schedule = &problem->schedule;
-    if (!schedule->is_alone || best->most_lacking > 0 || best->is_exact || !problem->is_monotone
-        || problem->request->holding.activations_on_host)
+    if (problem->request->wanted.any || !schedule->is_alone || best->most_lacking > 0 || best->is_exact
+        || !problem->is_monotone || problem->request->holding.activations_on_host)
         return true;
     bool good = cut_state_create(&sharp, problem, error), recomputes = false;
     if (good)

@@ -125,6 +125,12 @@ static inline bool cut_problem_has_rival(const struct cut_problem *problem)
     return below_ns && below_ns != NO_TIME;
 }
 
+// Whether no more than the budget is spent where nothing fits yet, since others look as well.
+static inline bool cut_problem_keeps_budget(const struct cut_problem *problem)
+{
+    return problem->request->limits.is_part || cut_problem_has_rival(problem);
+}
+
 // Whether a stage may end at this place, as the pins of the request have it, and have stages behind it.
 bool cut_may_end(const struct cut_problem *problem, uint32_t stage, uint32_t place);
 

@@ -162,7 +162,7 @@ static bool find_any(struct cut_problem *problem, struct cut_state *best, bool *
     // However small the budget: whether anything fits is the first that is asked.
     enum { LEAST_WORK = 1000000 };
     struct search_part part = context_part(problem->context, 1, 4);
-    if (!cut_problem_has_rival(problem))
+    if (!cut_problem_keeps_budget(problem))
         part.until_work = max_u64(part.until_work, part.work + LEAST_WORK);
     if (!cut_find_least_lacking(problem, best, &part, &certain, error))
         return false;

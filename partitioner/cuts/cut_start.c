@@ -357,7 +357,7 @@ static bool start_alone(struct start *start, struct error *error)
         const bool is_lacking = start->has_best && start->best->most_lacking > 0;
         const uint64_t parts = start->link_parts > 0 ? 1 : is_lacking ? 12 : 4;
         struct search_part part = context_part(start->problem->context, parts, 24);
-        if (start->link_parts == 0 && is_lacking && !cut_problem_has_rival(start->problem))
+        if (start->link_parts == 0 && is_lacking && !cut_problem_keeps_budget(start->problem))
             part.until_work = max_u64(part.until_work, part.work + LEAST_WORK);
         if (!try_path(start, &prices, WORK_OUT_ROUNDS, part, &found, error))
             return false;
@@ -448,15 +448,14 @@ static bool start_in_company(struct start *start, struct error *error)
 
 // --- the whole ----------------------------------------------------------------------------------
 
-// The cuts that the request begins with, by layers, where they are places and no pin is against them.
-static bool try_given(struct start *start, struct error *error)
+// Cuts to begin with, by layers of an order, where they are places and no pin is against them.
+static bool try_given(struct start *start, const uint32_t *given, const uint32_t *order, struct error *error)
 {
     struct cut_problem *problem = start->problem;
-    const uint32_t *given = problem->request->layout.begin;
     if (!given)
         return true;
     for (uint32_t s = 0; s <= problem->stages; s++) {
-        start->trial.cuts[s] = places_of_first(problem->places, given[s]);
+        start->trial.cuts[s] = places_of_first(problem->places, order, given[s]);
         if (start->trial.cuts[s] == NO_PLACE || (s > 0 && !cut_may_end(problem, s - 1, start->trial.cuts[s])))
             return true;
     }
@@ -468,16 +467,20 @@ static bool try_given(struct start *start, struct error *error)
 bool cut_start(struct cut_problem *problem, struct cut_state *best, struct error *error)
 {
     struct start start = { .problem = problem, .best = best };
+    const struct search_known *known = &problem->request->known;
     start.share = calloc(problem->stages, sizeof start.share[0]);
     start.company = calloc(problem->stages, sizeof start.company[0]);
     bool good = (start.share && start.company) || error_no_memory(error, "a search");
-    good = good && cut_state_create(&start.trial, problem, error) && try_given(&start, error)
+    good = good && cut_state_create(&start.trial, problem, error)
+        && try_given(&start, problem->request->layout.begin, NULL, error)
         && start_greedily(&start, error);
     if (good && problem->schedule.is_alone)
         good = start_alone(&start, error);
     // What goes to the host takes time that no floor knows.
     if (good && (!problem->schedule.is_alone || best->most_lacking > 0 || problem->request->holding.activations_on_host))
         good = start_in_company(&start, error);
+    // Last, so that it leads no other way than where nothing is known.
+    good = good && try_given(&start, known->stages == problem->stages ? known->cuts : NULL, known->order, error);
     forget(&start);
     free(start.share);
     free(start.company);

@@ -211,8 +211,10 @@ uint32_t places_move(struct places *places, uint32_t place, uint32_t bound, uint
     return memcmp(row, downsets_set(places->sets, bound), words * sizeof row[0]) ? find_or_add(places, row) : NO_PLACE;
 }
 
-uint32_t places_of_first(struct places *places, uint32_t layers)
+uint32_t places_of_first(struct places *places, const uint32_t *order, uint32_t layers)
 {
+    if (places->is_chain && order)
+        return NO_PLACE;
     if (places->is_chain) {
         uint32_t place = 0;
         while (place < places->full && places->first_of[place] < layers)
@@ -222,9 +224,9 @@ uint32_t places_of_first(struct places *places, uint32_t layers)
     const struct downsets *sets = places->sets;
     memset(places->room, 0, sets->words * sizeof places->room[0]);
     for (uint32_t l = 0; l < layers; l++)
-        put(places->room, places->block_of[l]);
+        put(places->room, places->block_of[order ? order[l] : l]);
     for (uint32_t l = layers; l < places->layers; l++)
-        if (has(places->room, places->block_of[l]))
+        if (has(places->room, places->block_of[order ? order[l] : l]))
             return NO_PLACE;
     for (uint32_t b = 0; b < places->blocks; b++)
         if (has(places->room, b) && !downsets_within(sets->reads + b * sets->words, places->room, sets->words))

@@ -63,8 +63,8 @@ uint32_t places_apart(const struct places *places, uint32_t a, uint32_t b, uint3
 // there yet; NO_PLACE where it is the bound or there is no room for more.
 uint32_t places_move(struct places *places, uint32_t place, uint32_t bound, uint32_t layer);
 
-// The place of the first so many layers of the profile's order; NO_PLACE where these are none.
-uint32_t places_of_first(struct places *places, uint32_t layers);
+// The place of the first so many layers of an order, NULL: the profile's own; NO_PLACE where these are none.
+uint32_t places_of_first(struct places *places, const uint32_t *order, uint32_t layers);
 
 // --- walking --------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ enum {
     FEW_LAYERS = 10,       // whose ways are so few that all of them can be listed
     FEW_LABELS = 4000,
     MOST_ORDERS = 720,     // of the layers of a stage, while proving
+    HASTY_BUDGET = 1000,   // below which any way will do that is found at once
 };
 
 #define ANY_CAPACITY (UINT64_MAX / 4)
@@ -269,6 +270,8 @@ static bool find_choices(struct cut_problem *problem, struct stage_price *price,
         asking.wanted = any_time ? RECOMPUTE_FRONT : RECOMPUTE_EVERY_FRONT;
         asking.most_labels = !exact ? FRONT_LABELS : layers <= FEW_LAYERS ? FEW_LABELS : EXACT_LABELS;
     }
+    if (!proves && problem->context->budget < HASTY_BUDGET)
+        asking.most_labels = 1;
     price->count = 0;
     if (!(problem->places->is_chain ? ask_order(&asking) : ask_graph(&asking)))
         return false;

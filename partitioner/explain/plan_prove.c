@@ -50,7 +50,7 @@ bool plan_prove(const struct plan *plan, const struct profile *profile, const st
     if (!question_of(plan, profile, &question, error))
         return false;
     question.request.limits = *limits;
-    question.request.wanted.ample_first = true;
+    question.request.wanted.never_worse = true;
     question.request.found.least_ns = &least_ns;
     struct plan *found = plan_search(&question.request, &why);
     question_clear(&question);

@@ -71,13 +71,14 @@ struct search_wanted {
     uint64_t below_ns;  // of a search that is part of another: only quicker plans matter; 0: all do
     bool own_order;     // of a graph's layers: only the profile's own is searched, which is cheaper
     bool all_orders;    // layouts/ is to search all of them at once (plan_search() says so)
-    bool ample_first;   // a plan as if devices had memory for anything is looked for first: up to twice the work
+    bool never_worse;   // for more memory than it needs, nor for a larger budget: up to twice the work (plan_search.c)
     bool any;           // only whether something fits is asked: the first plan will do, and little is done for it
 };
 
 // How long it may take, and who is told meanwhile.
 struct search_limits {
     uint64_t budget;       // units of work; 0: SEARCH_DEFAULT_BUDGET
+    bool is_part;          // others follow: no more than the budget is spent where nothing fits yet
     uint64_t deadline_ns;  // wall-clock time; 0: any
     const volatile sig_atomic_t *interrupted;  // ends the search once it is not 0; or NULL
     void (*progress)(void *self, const struct search_progress *progress);  // called now and then; or NULL
@@ -92,6 +93,13 @@ struct search_found {
     struct search_shortage *shortage;  // where nothing fits; then nobody works out what would help
 };
 
+// A plan that was found before, to begin with.
+struct search_known {
+    const uint32_t *cuts;   // by layers, stages + 1 of them; NULL: none is known
+    const uint32_t *order;  // of its layers; NULL: the profile's own
+    uint32_t stages;
+};
+
 struct search_request {
     const struct profile *profile;
     const struct cluster *cluster;
@@ -102,6 +110,7 @@ struct search_request {
     struct holding holding;
     struct search_layout layout;
     struct search_freedom free;
+    struct search_known known;
     struct search_pins pinned;
     struct search_wanted wanted;
     struct search_limits limits;

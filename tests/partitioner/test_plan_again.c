@@ -1,4 +1,4 @@
-// Plans made again with no more memory than they need: none is worse.
+// Plans made again with no more memory than they need, and with more budget: none is worse.
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -31,7 +31,7 @@ static uint64_t plan(const struct asked *asked, uint64_t bytes, uint64_t budget,
     assert_good(cluster, error);
     const struct search_request request = { .profile = asked->profile, .cluster = cluster, .schedule = asked->schedule,
                                             .ranks = asked->ranks, .micro_batches = asked->micro_batches,
-                                            .wanted.ample_first = true, .limits.budget = budget };
+                                            .wanted.never_worse = true, .limits.budget = budget };
     struct plan *found = plan_search(&request, &error);
     assert_true(found || error.kind == ERROR_ANSWER);
     const uint64_t value_ns = found ? found->certificate.value_ns : UINT64_MAX;
@@ -53,6 +53,23 @@ static void at_its_own_peak(const struct asked *asked, uint64_t budget)
         fail_msg("%s, %s on %u ranks, a budget of %llu, with its own peak: %llu ns, it was %llu", asked->name,
                  asked->schedule, asked->ranks, (unsigned long long)budget, (unsigned long long)again,
                  (unsigned long long)ample);
+}
+
+// With ample memory, and with a part of what the first plan needs.
+static void with_more_budget(const struct asked *asked, const uint64_t *budgets, size_t count)
+{
+    uint64_t last[2] = { UINT64_MAX, UINT64_MAX }, bytes[2] = { AMPLE, 0 };
+    for (size_t b = 0; b < count; b++)
+        for (int tight = 0; tight < 2; tight++) {
+            const uint64_t now = plan(asked, bytes[tight], budgets[b], tight || b > 0 ? NULL : &bytes[1]);
+            if (now > last[tight])
+                fail_msg("%s, %s on %u ranks, %llu bytes, a budget of %llu: %llu ns, it was %llu with less", asked->name,
+                         asked->schedule, asked->ranks, (unsigned long long)bytes[tight],
+                         (unsigned long long)budgets[b], (unsigned long long)now, (unsigned long long)last[tight]);
+            last[tight] = now;
+            if (!tight && b == 0)
+                bytes[1] = bytes[1] / 20 * 13;
+        }
 }
 
 static void of_graphs_drawn_at_random(void **state)
@@ -106,6 +123,45 @@ static void of_a_graph_met_in_the_field(void **state)
     profile_free(profile);
 }
 
+static void with_more_budget_of_graphs_drawn_at_random(void **state)
+{
+    (void)state;
+    static const uint64_t budgets[] = { 1, 1500, 5000, 12000, 40000, 100000, 300000 };
+    const uint64_t trials = test_trials(8, 200);
+    for (uint64_t t = 0; t < trials; t++) {
+        const uint32_t layers = (uint32_t)(20 + (t * 37) % test_trials(60, 400));
+        struct profile *profile = long_chain(t + 100, layers, t % 3 == 0 ? 0 : 40);
+        char name[40];
+        snprintf(name, sizeof name, "%u layers drawn with seed %llu", layers, (unsigned long long)t + 100);
+        const struct asked asked = { name, profile, schedules[t % SCHEDULES], t % 2 ? 8 : 4, 16 };
+        with_more_budget(&asked, budgets, test_trials(6, 7));
+        profile_free(profile);
+    }
+}
+
+// The least budget is for a first plan, and no more is spent, however tight memory is.
+static void a_first_plan_is_found_at_once(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    struct profile *profile = long_chain(3, 1251, 40);
+    const struct asked asked = { "1,251 layers", profile, "1f1b", 8, 32 };
+    uint64_t peak = 0, work = 0;
+    assert_true(plan(&asked, AMPLE, 1, &peak) < UINT64_MAX);
+    struct cluster *cluster = cluster_uniform(8, peak / 2, 5000, 12000000000, &error);
+    assert_good(cluster, error);
+    const struct search_request request = { .profile = profile, .cluster = cluster, .schedule = "1f1b", .ranks = 8,
+                                            .micro_batches = 32, .wanted.never_worse = true, .limits.budget = 1,
+                                            .found.work = &work };
+    struct plan *plan = plan_search(&request, &error);
+    assert_good(plan, error);
+    print_message("# %d units of work\n", (int)work);
+    assert_true(work < 60000);
+    plan_free(plan);
+    cluster_free(cluster);
+    profile_free(profile);
+}
+
 // However little time there is, the search that comes first has a part of it and no more.
 static void a_deadline_ends_what_heeds_no_memory_too(void **state)
 {
@@ -117,7 +173,7 @@ static void a_deadline_ends_what_heeds_no_memory_too(void **state)
     uint64_t work[2] = { 0 };
     for (int is_late = 0; is_late < 2; is_late++) {
         const struct search_request request = { .profile = profile, .cluster = cluster, .schedule = "1f1b", .ranks = 8,
-                                                .micro_batches = 16, .wanted.ample_first = true,
+                                                .micro_batches = 16, .wanted.never_worse = true,
                                                 .found.work = &work[is_late],
                                                 .limits = { .budget = 400000, .deadline_ns = is_late ? 1 : 0 } };
         struct plan *plan = plan_search(&request, &error);
@@ -148,7 +204,7 @@ static void an_interrupt_keeps_what_was_found(void **state)
     volatile sig_atomic_t stop = 0;
     uint64_t least_ns = 0;
     const struct search_request request = { .profile = profile, .cluster = cluster, .schedule = "1f1b", .ranks = 8,
-                                            .micro_batches = 16, .wanted.ample_first = true,
+                                            .micro_batches = 16, .wanted.never_worse = true,
                                             .found.least_ns = &least_ns,
                                             .limits = { .budget = 4000000, .interrupted = &stop, .progress = show,
                                                         .self = (void *)&stop } };
@@ -167,6 +223,8 @@ int main(void)
         cmocka_unit_test(of_graphs_drawn_at_random),
         cmocka_unit_test(of_real_profiles),
         cmocka_unit_test(of_a_graph_met_in_the_field),
+        cmocka_unit_test(with_more_budget_of_graphs_drawn_at_random),
+        cmocka_unit_test(a_first_plan_is_found_at_once),
         cmocka_unit_test(a_deadline_ends_what_heeds_no_memory_too),
         cmocka_unit_test(an_interrupt_keeps_what_was_found),
     };
