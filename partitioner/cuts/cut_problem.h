@@ -101,6 +101,7 @@ struct cut_problem {
     uint32_t stages, ranks;
     bool is_partial;                       // all orders are asked for, and not all places of theirs are there
     bool is_monotone;                      // a longer duration never makes a shorter iteration
+    bool insists;                          // hardly anything fits: ways to recompute are sought for longer (stage_price.h)
     struct stage_table narrow, exact;      // stage_prices: for searching, and for proving
 };
 

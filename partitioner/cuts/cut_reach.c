@@ -22,9 +22,10 @@ static bool fits(struct cut_problem *problem, uint32_t stage, uint32_t from, uin
     *answer = stage_price_fixed(problem, stage, from, to) <= cut_capacity(problem, stage);
     if (!*answer || stage_price_surely_fits(problem, stage, from, to))
         return true;
-    const struct stage_price *price = stage_price_choices(problem, &problem->narrow, stage, from, to, error);
-    *answer = price && price->fits;
-    return price != NULL;
+    struct stage_price *price = stage_price_choices(problem, &problem->narrow, stage, from, to, error);
+    const bool good = price && stage_price_insist(problem, price, error);
+    *answer = good && price->fits;
+    return good;
 }
 
 // The furthest end of a stage that begins there; `from` where there is none.

@@ -148,8 +148,10 @@ static bool find_within_reach(struct cut_problem *problem, struct cut_state *bes
         return true;
     bool good = cut_state_create(&state, problem, error) && cut_reach(problem, part, state.cuts, &found, error)
              && (!found || cut_state_complete(problem, &state, 0, problem->stages, NO_TIME, error));
-    if (good && found && cut_state_is_better(&state, best))
+    if (good && found && cut_state_is_better(&state, best)) {
         cut_state_copy(best, &state, problem);
+        problem->insists = true;
+    }
     cut_state_clear(&state);
     return good;
 }
@@ -166,6 +168,9 @@ static bool find_any(struct cut_problem *problem, struct cut_state *best, bool *
         part.until_work = max_u64(part.until_work, part.work + LEAST_WORK);
     if (!cut_find_least_lacking(problem, best, &part, &certain, error))
         return false;
+    part = context_part(problem->context, 1, 4);
+    if (!cut_problem_keeps_budget(problem))
+        part.until_work = max_u64(part.until_work, part.work + LEAST_WORK);
     if (best->most_lacking > 0 && !certain && !find_within_reach(problem, best, &part, error))
         return false;
     *none = certain && best->most_lacking > 0 && !problem->is_partial;

@@ -464,23 +464,46 @@ static bool try_given(struct start *start, const uint32_t *given, const uint32_t
     return judge(start, error);
 }
 
+static bool try_known(struct start *start, struct error *error)
+{
+    const struct search_known *known = &start->problem->request->known;
+    return try_given(start, known->stages == start->problem->stages ? known->cuts : NULL, known->order, error);
+}
+
+// A plan that is known and only fits where ways to recompute are sought for longer is what all begins with. Any other comes
+// last, so that it leads no other way than where nothing is known.
+static bool see_known(struct start *start, struct error *error)
+{
+    struct cut_problem *problem = start->problem;
+    if (!try_known(start, error))
+        return false;
+    if (start->has_best && start->best->most_lacking > 0) {
+        problem->insists = true;
+        if (!try_known(start, error))
+            return false;
+        if (start->best->most_lacking == 0)
+            return true;
+        problem->insists = false;
+    }
+    start->has_best = false;
+    return true;
+}
+
 bool cut_start(struct cut_problem *problem, struct cut_state *best, struct error *error)
 {
     struct start start = { .problem = problem, .best = best };
-    const struct search_known *known = &problem->request->known;
     start.share = calloc(problem->stages, sizeof start.share[0]);
     start.company = calloc(problem->stages, sizeof start.company[0]);
     bool good = (start.share && start.company) || error_no_memory(error, "a search");
     good = good && cut_state_create(&start.trial, problem, error)
-        && try_given(&start, problem->request->layout.begin, NULL, error)
+        && see_known(&start, error) && try_given(&start, problem->request->layout.begin, NULL, error)
         && start_greedily(&start, error);
     if (good && problem->schedule.is_alone)
         good = start_alone(&start, error);
     // What goes to the host takes time that no floor knows.
     if (good && (!problem->schedule.is_alone || best->most_lacking > 0 || problem->request->holding.activations_on_host))
         good = start_in_company(&start, error);
-    // Last, so that it leads no other way than where nothing is known.
-    good = good && try_given(&start, known->stages == problem->stages ? known->cuts : NULL, known->order, error);
+    good = good && (problem->insists || try_known(&start, error));
     forget(&start);
     free(start.share);
     free(start.company);

@@ -129,9 +129,10 @@ static bool begin_choosing(struct cut_problem *problem, struct choosing *choosin
         return error_no_memory(error, "a search");
     for (uint32_t i = 0; i < stages; i++) {
         const uint32_t *cuts = &state->cuts[held[i]];
-        choosing->at[i].front = stage_price_choices(problem, &problem->narrow, held[i], cuts[0], cuts[1], error);
-        if (!choosing->at[i].front)
+        struct stage_price *front = stage_price_choices(problem, &problem->narrow, held[i], cuts[0], cuts[1], error);
+        if (!front || (problem->insists && !stage_price_insist(problem, front, error)))
             return false;
+        choosing->at[i].front = front;
         choosing->at[i].base_ns = cut_sum(problem, held[i], SUM_FORWARD, cuts[0], cuts[1])
                                 + cut_sum(problem, held[i], SUM_BACKWARD, cuts[0], cuts[1]);
         problem->context->work += choosing->at[i].front->count / 32;

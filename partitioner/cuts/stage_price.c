@@ -308,6 +308,38 @@ struct stage_price *stage_price_choices(struct cut_problem *problem, struct stag
     return price;
 }
 
+static bool copy_choice(const struct stage_choice *from, struct stage_choice *to, struct error *error)
+{
+    struct segment *segments = malloc((from->count + 1) * sizeof segments[0]);
+    if (!segments)
+        return error_no_memory(error, "a search");
+    memcpy(segments, from->segments, from->count * sizeof segments[0]);
+    free(to->segments);
+    *to = *from;
+    to->segments = segments;
+    return true;
+}
+
+bool stage_price_insist(struct cut_problem *problem, struct stage_price *price, struct error *error)
+{
+    if (price->fits || !problem->places->is_chain || !problem->schedule.is_alone)
+        return true;
+    const struct stage_price *exact =
+        stage_price_choices(problem, &problem->exact, price->stage, price->from, price->to, error);
+    if (!exact || !exact->fits)
+        return exact != NULL;
+    price->choices = price->choices ? price->choices : calloc(1, sizeof price->choices[0]);
+    if (!price->choices)
+        return error_no_memory(error, "a search");
+    price->fits = true;
+    price->complete = exact->complete;
+    price->least_ns = exact->least_ns;
+    for (; price->count > 1; price->count--)
+        free(price->choices[price->count - 1].segments);
+    price->count = 1;
+    return copy_choice(&exact->choices[0], &price->choices[0], error);
+}
+
 // --- bounds -------------------------------------------------------------------------------------
 
 static struct held_bytes held_of(const struct cut_problem *problem, uint32_t stage, uint32_t from, uint32_t to)

@@ -39,6 +39,9 @@ struct stage_price *stage_price_of(struct cut_problem *problem, struct stage_tab
 struct stage_price *stage_price_choices(struct cut_problem *problem, struct stage_table *table, uint32_t stage,
                                         uint32_t from, uint32_t to, struct error *error);
 
+// Where no way was found to fit layers of the table `narrow`, in one order, looks for one as long as for a proof.
+bool stage_price_insist(struct cut_problem *problem, struct stage_price *price, struct error *error);
+
 // What the layers spend on recomputation at least, by sums alone; NO_TIME where they do not fit. A Lagrangian bound: a
 // layer is kept at so many ns per byte, or run again, whichever is cheaper, less the price of what there is to spend.
 // Segments' inputs and workspaces are left out, so that it is never above what is needed.
