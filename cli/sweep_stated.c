@@ -48,7 +48,8 @@ static bool read_stated(const struct config_request *given, const struct stated_
                         struct stated_request *request, struct error *error)
 {
     *request = (struct stated_request){ .model = given->model, .device = given->device, .how = given->how,
-                                        .blocks = words->blocks, .layout = words->layout };
+                                        .blocks = words->blocks, .layout = words->layout,
+                                        .memory_bytes = given->memory_bytes };
     if (given->schedule_count > 1)
         return error_set(error, "--schedules: %zu of them; a stated layout has one", given->schedule_count);
     if (words->recompute && !stated_recompute_parse(words->recompute, &request->recompute, error))

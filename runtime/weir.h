@@ -467,6 +467,7 @@ struct weir_stating {
     const char *layout;      // instead, Megatron's --pipeline-model-parallel-layout: "Et*2|(t*3|)*6tmL"
     uint32_t expert_tensor;  // devices that share each expert; usual: 1
     uint32_t offloaded;      // blocks of each stage whose kept bytes are on the host
+    uint64_t memory_bytes;   // of each device; usual: the device's, without what is reserved
 };
 
 // What an iteration of this very layout takes, where that goes, what each rank holds and whether it fits: the document

@@ -33,6 +33,7 @@ static bool read_request(const struct weir_stating *given, struct stated_request
     request->layout = given->layout;
     request->expert_tensor = given->expert_tensor;
     request->offloaded = given->offloaded;
+    request->memory_bytes = given->memory_bytes;
     if (!given->recompute || stated_recompute_parse(given->recompute, &request->recompute, error))
         return true;
     return error_at(error, "recompute");

@@ -137,9 +137,10 @@ def leave_out_each(documents, rows, rounds):
     for source in sorted({row['source']['key'] for row in rows}):
         set_neutral(documents)
         fit(documents, [row for row in rows if row['source']['key'] != source], rounds)
-        compare.show('never seen: ' + source,
-                     [ratio - 1 for _, ratio in errors_of([row for row in rows if row['source']['key'] == source])])
-        sys.stdout.flush()
+        unseen = [ratio - 1 for _, ratio in errors_of([row for row in rows if row['source']['key'] == source])]
+        if unseen:  # else its models are none that are estimated
+            compare.show('never seen: ' + source, unseen)
+            sys.stdout.flush()
 
 
 def fit_runs(options):

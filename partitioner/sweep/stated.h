@@ -39,6 +39,7 @@ struct stated_request {
     const char *layout;        // Megatron's --pipeline-model-parallel-layout, "Et*2|(t*3|)*6tmL"; or NULL
     const struct plan *plan;   // instead of all three: who has which layers, and what is run again, or NULL
     uint32_t expert_tensor;    // devices that share each expert; 0: 1
+    uint64_t memory_bytes;     // of a device, for what is given out; 0: the device's, without what is reserved
     uint32_t offloaded;        // blocks of each stage whose kept bytes are on the host
 };
 

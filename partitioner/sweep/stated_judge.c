@@ -211,8 +211,10 @@ static bool set_bytes(struct judgement *judgement, const struct run *run, struct
         if (of->given_out > judgement->bytes[judgement->fullest].given_out)
             judgement->fullest = rank;
     }
-    judgement->memory_bytes = (double)judgement->request.device->memory_bytes;
-    judgement->reserved_bytes = (double)judgement->request.device->reserved_bytes;
+    const struct stated_request *request = &judgement->request;
+    judgement->reserved_bytes = (double)request->device->reserved_bytes;
+    judgement->memory_bytes = request->memory_bytes ? (double)request->memory_bytes + judgement->reserved_bytes
+                                                    : (double)request->device->memory_bytes;
     judgement->fits = judgement->bytes[judgement->fullest].given_out + judgement->reserved_bytes <= judgement->memory_bytes;
     return true;
 }

@@ -4,9 +4,9 @@
 
 #include "common/alike.h"
 
-// Bytes of a parameter. Megatron adds up the gradients of bf16 in 4 bytes and those of fp16 as they are (arguments.py:
-// accumulate_allreduce_grads_in_fp32); Adam has a copy of the weights and two moments of 4 bytes (18 and 16 bytes in
-// all, theoretical_memory_usage.py).
+// Bytes of a parameter: weights, gradients, optimizer, sums, sent, step. Megatron adds up the gradients of bf16 in 4 bytes
+// and those of fp16 as they are (arguments.py: accumulate_allreduce_grads_in_fp32); Adam has a copy of the weights and two
+// moments of 4 bytes (18 and 16 bytes in all, theoretical_memory_usage.py).
 #define MEGATRON_STATES .fp16 = { 2, 2, 12, 0, 2, 0 }, .bf16 = { 2, 4, 12, 0, 4, 0 }, .sharded = { 2, 4, 12, 0, 4, 0 }
 // NVIDIA's recipes add up in 2 (grad_reduce_in_fp32=False), and for latent attention have moments of 2 (exp_avg_dtype).
 #define NVIDIA_STATES \
@@ -20,8 +20,8 @@
 // up gradients is hidden (training.py of then: allreduce_gradients() behind the last micro-batch). Interleaved messages
 // are hidden from 2023 on (overlap_p2p_communication); before, and with 1F1B, both ends wait, and the host with them
 // (p2p_communication.py: torch.cuda.synchronize() behind batch_isend_irecv()).
-#define EARLY_MEGATRON .attention = ATTENTION_PLAIN, .loss = LOSS_IN_PLACE, .waits_interleaved = true, \
-    .synchronizes = true, MEGATRON_STATES
+#define EARLY_MEGATRON \
+    .attention = ATTENTION_PLAIN, .loss = LOSS_IN_PLACE, .waits_interleaved = true, .synchronizes = true, MEGATRON_STATES
 
 // Attention is scaled_dot_product_attention; DTensor's collectives are waited for, and async TP is asked for; norms are
 // sequence parallel in every tensor parallel plan (parallelize.py); its benchmarks compile; FSDP deals out gradients behind

@@ -65,6 +65,10 @@ class Judgements(Case):
                         for size in (4, 2))
         self.assertEqual(wide['gradients_bytes'], 2 * narrow['gradients_bytes'])
 
+    def test_memory_may_be_said(self):
+        self.assertTrue(weir.judge(LLAMA, 'h100-sxm', micro_batches=4).document['fits'])
+        self.assertFalse(weir.judge(LLAMA, 'h100-sxm', micro_batches=4, memory='4GiB').document['fits'])
+
     def test_blocks_and_layouts_say_the_same(self):
         by_blocks, by_layout = (weir.judge(LLAMA, 'h100-sxm', ranks=2, micro_batches=4, **stages).json()
                                 for stages in ({'blocks': [2, 0]}, {'layout': 'Et*2|L'}))

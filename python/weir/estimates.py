@@ -120,7 +120,8 @@ def judge(config: Union[Path, Document], device: Union[str, Document], *, micro_
           context: int = 1, expert: int = 1, ranks: int = 1, chunks: Optional[int] = None, data: int = 1,
           placement: Optional[str] = None, shard: Optional[str] = None, within: Optional[int] = None, micro_batch: int = 1,
           schedule: Optional[str] = None, recompute: Union[str, int] = 'none', blocks: Choice = None,
-          layout: Optional[str] = None, expert_tensor: int = 1, offloaded: int = 0, sequence: Optional[int] = None,
+          layout: Optional[str] = None, expert_tensor: int = 1, offloaded: int = 0, memory: Optional[Size] = None,
+          sequence: Optional[int] = None,
           dtype: str = 'bf16', products: Optional[str] = None, like: str = 'megatron', attention: Optional[str] = None,
           overlap: Optional[str] = None, dispatch: Optional[str] = None, loss: Optional[str] = None,
           sequence_parallel: Optional[bool] = None, graphs: Optional[bool] = None, compiled: Optional[bool] = None,
@@ -133,6 +134,7 @@ def judge(config: Union[Path, Document], device: Union[str, Document], *, micro_
     `micro_batch` sequences. `shard`: if not given, as the framework has it. `recompute`: "none", "selective" as the framework has it, "full", how many blocks of each
     rank, or Megatron's modules, "mlp,layernorm". `blocks` of each stage, or Megatron's `layout`, "Et*2|(t*3|)*6tmL".
     `expert_tensor`: devices that share each expert. `offloaded`: blocks of each stage whose kept bytes are on the host.
+    `memory` of each device, such as "70GiB", instead of the device's own.
     """
     stating = library.Stating(
         estimating=library.Estimating(
@@ -147,7 +149,8 @@ def judge(config: Union[Path, Document], device: Union[str, Document], *, micro_
         placement=encode(placement), schedule=encode(schedule), ranks=whole(ranks, 'ranks', 1),
         chunks=whole(chunks, 'chunks', 1), micro_batches=whole(micro_batches, 'micro_batches', 1),
         recompute=encode(str(recompute)), blocks=numbers(blocks, 'blocks', 0), layout=encode(layout),
-        expert_tensor=whole(expert_tensor, 'expert_tensor', 1), offloaded=whole(offloaded, 'offloaded'))
+        expert_tensor=whole(expert_tensor, 'expert_tensor', 1), offloaded=whole(offloaded, 'offloaded'),
+        memory_bytes=size(memory, 'memory'))
     return Judgement(*call_answer('judge', _config(config), ctypes.byref(stating)))
 
 

@@ -103,7 +103,7 @@ class Stating(Structure):
     _fields_ = [
         ('estimating', Estimating), ('placement', c_char_p), ('schedule', c_char_p), ('ranks', c_uint32),
         ('chunks', c_uint32), ('micro_batches', c_uint32), ('recompute', c_char_p), ('blocks', Numbers),
-        ('layout', c_char_p), ('expert_tensor', c_uint32), ('offloaded', c_uint32),
+        ('layout', c_char_p), ('expert_tensor', c_uint32), ('offloaded', c_uint32), ('memory_bytes', c_uint64),
     ]
 
 

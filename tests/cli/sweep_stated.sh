@@ -19,6 +19,7 @@ END
 # Fewer micro-batches than ranks are answered, and what does not fit is told.
 stated --tensor 1 --ranks 8 --micro-batch 16 --recompute none --json | grep '"micro_batches"' | head -1
 weir sweep --config config.json --device a100-40 --devices 1 --global-batch 1 --recompute none --sequence 8192 | grep -o "it does not fit"
+stated --tensor 2 --ranks 4 --recompute none --memory 2GiB | grep -o "it does not fit\|No plan on the same devices fits"; echo "exit ${PIPESTATUS[0]}"
 stated --tensor 2 --ranks 4 --layout 'Et*2|(t*2|)*2t*2L' --json | grep -c given_out
 stated --tensor 2 --ranks 4 --blocks 1,2,3,2 --recompute selective --gradients 2 --within 1 --json | grep -c given_out
 stated --tensor 2 --ranks 4 --blocks 1,2,3 --recompute none; echo "exit $?"
