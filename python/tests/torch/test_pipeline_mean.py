@@ -168,6 +168,9 @@ def refusals(rank, plans):
     said["eval"] = refused(lambda: pipe.eval(ids, nothing))
     said["replicas"] = refused(lambda: pipeline(Words(REFUSED["two"]), plans["replicas"], (ids[:2], labels[:2]))
                                .step(ids, labels))
+    one_sided = lambda *both: (cross_entropy(*both), 0.5) if rank == 0 else cross_entropy(*both)
+    said["of one replica"] = refused(lambda: pipeline(Words(), plans["replicas"], ids[:2], loss_fn=one_sided)
+                                     .step(ids, target=labels))
     said["average"] = refused(lambda: pipeline(Words(), plans["1f1b"], ids[:2], loss_fn=cross_entropy, average="sum"))
     return said
 
@@ -187,8 +190,17 @@ def counts(rank, plan):
         "of one": step(lambda logits, labels: 1, lambda logits, labels: logits.square().mean()),
         "negative": step(lambda logits, labels: -1), "nothing": step(lambda logits, labels: 0),
         "float": step(lambda logits, labels: 0.5), "bool": step(lambda logits, labels: True),
+        "error": own_error(lambda: step(lambda *_: [][0])),
         "some nothing": step(lambda logits, labels: (labels[:, 4] != -100).sum()),
     }
+
+
+def own_error(what):
+    """An error of loss_fn is raised as it is where it came, and said by a WeirError on the others."""
+    try:
+        return what()
+    except IndexError as error:
+        return f"IndexError: {error}"
 
 
 def even_labels(rank, plan):
@@ -236,6 +248,7 @@ class Means(unittest.TestCase):
             self.assertIn("the loss of a micro-batch is the mean over nothing", said["nothing"][0])
             self.assertEqual("done", said["nothing"][1])
             self.assertIn("no weights make their mean", said["replicas"])
+            self.assertIn("which is no whole number", said["of one replica"])
             self.assertIn("average is 'sum', and must be True, False or \"micro-batches\"", said["average"])
             for name in REFUSED:
                 own, is_left, by_function, as_it_is = said[name]
@@ -252,6 +265,7 @@ class Means(unittest.TestCase):
                 self.assertEqual("done", said[name], name)
             for name in ("float", "bool"):
                 self.assertIn("which is no whole number", said[name], name)
+            self.assertIn("IndexError: list index out of range", said["error"])
             self.assertIn("the counts of an iteration are negative", said["negative"])
             self.assertIn("the counts of an iteration are nothing", said["nothing"])
 

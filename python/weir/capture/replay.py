@@ -41,7 +41,8 @@ class Loss:
                 loss, count = loss[0], torch.as_tensor(loss[1])
         else:
             loss, what = getattr(result, "loss", result), "the model returns"
-        if count is not None and (count.numel() != 1 or count.is_floating_point() or count.is_complex()):
+        if count is not None and (count.numel() != 1 or count.is_floating_point() or count.is_complex()
+                                  or count.dtype == torch.bool):
             raise refusal(f"loss_fn returns a loss and {said(count)}, which is no whole number: return a loss alone, or a "
                           "sum and how many it is the sum of")
         if not isinstance(loss, torch.Tensor) or loss.numel() != 1:

@@ -174,12 +174,19 @@ class Shares:
 
     def weight(self, loss: torch.Tensor) -> Number:
         """Of the loss of this rank's next micro-batch, before it goes backward."""
-        found = denominators_of(loss)
+        found = self._took(denominators_of(loss))
+        weight = found.terms[0].divided / self._base if found.terms else 1.0
+        return weight.to(loss.device, loss.dtype) if isinstance(weight, torch.Tensor) else weight
+
+    def pass_over(self) -> None:
+        """Of a micro-batch that has no loss, since it failed: replicas may wait for what the first divides by."""
+        self._took(Denominators([], False))
+
+    def _took(self, found: Denominators) -> Denominators:
         if not self._found:
             self._base = self._share(found.terms[0].divided if found.terms else 1.0)
         self._found.append(found)
-        weight = found.terms[0].divided / self._base if found.terms else 1.0
-        return weight.to(loss.device, loss.dtype) if isinstance(weight, torch.Tensor) else weight
+        return found
 
     def rows(self, numbers: Sequence[int]) -> torch.Tensor:
         """What all ranks need to know, to be added up over them: of each micro-batch its terms, how many these are, and

@@ -7,6 +7,7 @@ import torch
 import torch.distributed as dist
 
 from ..capture.errors import refusal
+from .agreement import Agreement
 from .denominators import Number, Shares, is_mean
 from .pipes import Pipe
 
@@ -19,26 +20,27 @@ class IterationLoss:
     """
 
     def __init__(self, pipes: Sequence[Pipe], pipe: Pipe, average: Union[bool, str], device: torch.device,
-                 reducing: dist.ProcessGroup, of_last: Optional[tuple[dist.ProcessGroup, int]]):
-        """`reducing`: a group of all ranks; `of_last`: with replicas, a group of those with a last stage, and which of
-        them has the first pipe's."""
+                 agreement: Agreement, of_last: Optional[tuple[dist.ProcessGroup, int]]):
+        """`of_last`: with replicas, a group of the ranks that have a last stage, and which of them has the first
+        pipe's."""
         if average not in (True, False, "micro-batches"):
             raise refusal(f"average is {average!r}, and must be True, False or \"micro-batches\"")
         self._replicas, self._numbers = len(pipes), pipe.micro_batches
         self._count = sum(len(each.micro_batches) for each in pipes)
-        self._device, self._reducing, self._of_last = device, reducing, of_last
+        self._device, self._agreement, self._of_last = device, agreement, of_last
         self._scale = 1 / len(pipe.micro_batches) if average else float(len(pipes))
         self._weighs = average is True
         self._shares = Shares(self._count, pipes[0].micro_batches[0], self._of_first_pipe)
         self._made: list[tuple[torch.Tensor, Optional[torch.Tensor]]] = []
         self._counts: Optional[bool] = None  # whether losses are sums and counts; None before the first step
         self._are_means: list[bool] = []  # of losses that come with a count
+        self._failed: Optional[Exception] = None  # the first of the step under way
         self._step_scale = 1.0
         self.may_scale = True  # whether gradients may be scaled behind a step
 
     def begin(self, scale: float) -> None:
         """A step; `scale` is a GradScaler's."""
-        self._step_scale = scale
+        self._step_scale, self._failed = scale, None
         self._made.clear()
         self._are_means.clear()
         self._shares.begin()
@@ -57,6 +59,16 @@ class IterationLoss:
         self._made.append((loss.detach().clone(), count))
         return loss * ((self._scale if count is None else 1.0) * self._step_scale)
 
+    def fail(self, error: Exception, outputs: Sequence[torch.Tensor]) -> torch.Tensor:
+        """In place of take(): nothing, which goes backward so that no rank waits for another; settle() raises it."""
+        asking = [output for output in outputs if isinstance(output, torch.Tensor) and output.requires_grad]
+        if not asking:
+            raise error
+        self._failed = self._failed or error
+        if self._weighs and not self._counts:
+            self._shares.pass_over()
+        return sum((output * 0).sum().abs() for output in asking)
+
     @property
     def shares(self) -> list[float]:
         """By micro-batch of all replicas, what its loss counted for in the last step."""
@@ -72,19 +84,19 @@ class IterationLoss:
 
     def settle(self) -> tuple[float, list[torch.Tensor]]:
         """Behind the backwards, on every rank: what this step's gradients are multiplied with, and what losses there
-        are here. Raises the same WeirError on every rank."""
-        if not self._weighs and self._counts is False:
-            return 1.0, [loss for loss, _ in self._made]
+        are here. Raises the same on every rank where a loss was none on any."""
         mine = [count for _, count in self._made if count is not None]
         counts = torch.stack([count.detach().reshape(()).double() for count in mine]).cpu() if mine else torch.zeros(0)
         is_wrong = bool((counts < 0).any())
         is_mean_of_more = any(mean and count != 1 for mean, count in zip(self._are_means, counts.tolist()))
         table = self._shares.rows(self._numbers) if self._made and not mine else self._shares.rows(())
         numbers = torch.tensor([len(mine), len(self._made) - len(mine), counts.sum(), is_wrong, is_mean_of_more,
-                                self._shares.are_of_data], dtype=torch.float64)
+                                self._shares.are_of_data, self._failed is not None], dtype=torch.float64)
         both = torch.cat([numbers, table.flatten()])
-        dist.all_reduce(both, group=self._reducing)
-        with_count, without, total, is_wrong, is_mean_of_more, are_of_data = both[:len(numbers)].tolist()
+        dist.all_reduce(both, group=self._agreement.group)
+        with_count, without, total, is_wrong, is_mean_of_more, are_of_data, failed = both[:len(numbers)].tolist()
+        if failed:
+            self._agreement.on(self._raise)
         self._check_counts(with_count, without, total, is_wrong, is_mean_of_more)
         self._counts = with_count > 0
         factor = self._shares.settle(both[len(numbers):].reshape(table.shape)) if not self._counts else 1.0
@@ -92,6 +104,10 @@ class IterationLoss:
         if self._counts:
             return self._replicas / total, [loss / total for loss, _ in self._made]
         return factor, [loss if factor == 1.0 else loss * factor for loss, _ in self._made]
+
+    def _raise(self) -> None:
+        if self._failed is not None:
+            raise self._failed
 
     def _check_counts(self, with_count: float, without: float, total: float, is_wrong: float,
                       is_mean_of_more: float) -> None:

@@ -48,7 +48,7 @@ class OwnStages:
         self._base: Optional[Form] = None  # the first, which is trained
         self._now: Optional[Form] = None  # that of the step under way
         self._weighs = average is True
-        self._losses = IterationLoss(pipes, self._pipe, average, self.device, self._agreement.group,
+        self._losses = IterationLoss(pipes, self._pipe, average, self.device, self._agreement,
                                      self._of_last_stages())
 
     def build(self, sample: Any) -> None:
@@ -133,7 +133,11 @@ class OwnStages:
                 for module, number in zip(modules, self.stages)]
 
     def _loss(self, output: Any, target: Any) -> torch.Tensor:
-        return self._losses.take(*Loss(self._now.parts, self._loss_fn, target).with_count(self._result(output)))
+        try:
+            found = Loss(self._now.parts, self._loss_fn, target).with_count(self._result(output))
+            return self._losses.take(*found)
+        except Exception as error:  # pylint: disable=broad-exception-caught  # of loss_fn; other ranks wait meanwhile
+            return self._losses.fail(error, output if isinstance(output, (tuple, list)) else (output,))
 
     def _result(self, output: Any) -> Any:
         """What the model itself would have returned, of what the last stage has."""
