@@ -9,7 +9,7 @@
 #include "cli/plan_model.h"
 #include "cli/plan_stability.h"
 
-enum { KEY_SECOND_OPINION = KEY_OWN };
+enum { KEY_SECOND_OPINION = KEY_OWN, KEY_FOR };
 
 // What now are the commands price, keep, front and bottleneck was asked of this one once, and still can be: options
 // that --help does not show.
@@ -20,11 +20,13 @@ struct given {
     struct model_options model;
     struct front_options front;
     bool second_opinion;
+    enum plan_target target;
     struct shared_options output;  // --json, -o
 };
 
 static const struct argp_option options[] = {
     { "second-opinion", KEY_SECOND_OPINION, 0, 0, "Let GLPK find the least bound of small cases too", 4 },
+    { "for", KEY_FOR, "FRAMEWORK", 0, "Only what it can be told: megatron, torchtitan (weir export)", 2 },
     OPTION_JSON_IN(5),
     OPTION_OUTPUT,
     { 0 },
@@ -58,6 +60,13 @@ static void check_model(const struct given *given, struct argp_state *state)
     model_check(&given->model, state);
 }
 
+static void check_target(const struct given *given, struct argp_state *state)
+{
+    if (given->target != TARGET_ANY && (given->model.name || given->front.is_asked || given->stability.keep
+                                        || given->second_opinion || given_plan_is_asked(&given->by_hand)))
+        argp_error(state, "--for is for a search of its own; leave the rest out");
+}
+
 static error_t take(int key, char *argument, struct argp_state *state)
 {
     struct given *given = state->input;
@@ -72,7 +81,11 @@ static error_t take(int key, char *argument, struct argp_state *state)
     case KEY_SECOND_OPINION:
         given->second_opinion = true;
         return 0;
+    case KEY_FOR:
+        given->target = (enum plan_target)option_name(argument, "--for", plan_target_names, state);
+        return 0;
     case ARGP_KEY_END:
+        check_target(given, state);
         if (given->model.name)
             check_model(given, state);
         else if (given->front.is_asked)
@@ -127,7 +140,8 @@ static int run(int count, char **arguments)
     if (given.front.is_asked)
         return front_run(&given.front, &given.plan, &given.output);
     return plan_find_run(&(struct plan_finding){ .plan = &given.plan, .stability = &given.stability,
-                                                 .second_opinion = given.second_opinion, .output = &given.output });
+                                                 .second_opinion = given.second_opinion, .target = given.target,
+                                                 .output = &given.output });
 }
 
 const struct command command_partition = { "partition", "cut a model into stages, decide what to recompute", run };

@@ -9,9 +9,9 @@
 #include "common/progress.h"
 #include "partitioner/explain/nearest.h"
 #include "partitioner/integer/second_opinion.h"
-#include "partitioner/plan_search.h"
 #include "partitioner/search/search_request.h"
 #include "partitioner/search/search_telling.h"
+#include "partitioner/target_search.h"
 
 // What is said of the plan besides stands under the table, or on standard error where there is none.
 static int print(const struct shared_options *output, const struct plan *plan, const struct text *said)
@@ -80,13 +80,13 @@ void plan_show_search(void *self, const struct search_progress *now)
 }
 
 // With a line of progress once it takes longer than a second.
-static struct plan *search(struct search_request *request, struct error *error)
+static struct plan *search(struct search_request *request, enum plan_target target, struct error *error)
 {
     struct progress progress = { .not_before_ns = clock_now_ns() + 1000000000 };
     request->limits.progress = plan_show_search;
     request->limits.self = &progress;
     request->wanted.never_worse = true;
-    struct plan *plan = plan_search(request, error);
+    struct plan *plan = plan_search_for(request, target, error);
     request->wanted.never_worse = false;
     progress_end(&progress);
     plan_search_blame_deadline(request->limits.deadline_ns, error);
@@ -102,7 +102,7 @@ static int find(const struct plan_finding *finding, struct plan_request *request
     struct error found_none = { 0 };
     struct text said = { 0 };
     const uint64_t began_ns = clock_now_ns();
-    struct plan *plan = search(&request->request, &found_none);
+    struct plan *plan = search(&request->request, finding->target, &found_none);
     if (found_none.kind == ERROR_MACHINE)  // no reason to keep another plan
         return command_fail(&found_none);
     const bool good = stability_judge(finding->stability, &request->request, kept, &found_none, &plan, &said, error);

@@ -12,6 +12,7 @@ struct plan_finding {
     const struct stability_options *stability;
     bool takes_kept_request;  // what the options leave out is as the plan to be kept has it
     bool second_opinion;
+    enum plan_target target;  // of a search that is not for a plan to be kept
     const struct shared_options *output;
 };
 

@@ -19,7 +19,7 @@ enum {
     KEY_ON_DEVICE, KEY_COUNT, KEY_WITHOUT, KEY_SLOW, KEY_PRICE, KEY_WATTS, KEY_GLOBAL_BATCH,
     KEY_TENSOR, KEY_CONTEXT, KEY_EXPERT, KEY_MICRO_BATCH, KEY_PLACEMENT, KEY_SHARD, KEY_SCHEDULES, KEY_OPTIMIZER,
     KEY_BUDGET, KEY_DEADLINE, KEY_JOBS, KEY_CSV, KEY_PLAN, KEY_PROFILE, KEY_SVG, KEY_MEGATRON, KEY_TORCHTITAN,
-    KEY_RECOMPUTE, KEY_BLOCKS, KEY_LAYOUT,
+    KEY_RECOMPUTE, KEY_BLOCKS, KEY_LAYOUT, KEY_FOR,
 };
 
 struct numbers {
@@ -39,7 +39,8 @@ struct given {
     enum estimate_shard shard;
     struct numbers blocks;
     struct stated_words stated;
-    bool has_placement, has_shard, csv;
+    bool has_placement, has_shard, has_target, csv;
+    enum plan_target target;
     enum optimizer_kind optimizer;
     struct estimate_request how;
     struct shared_options shared;
@@ -74,6 +75,7 @@ static const struct argp_option options[] = {
     { "plan", KEY_PLAN, "FILE", 0, "Where the best plan goes", 0 },
     { "profile", KEY_PROFILE, "FILE", 0, "Where its estimated profile goes", 0 },
     { "svg", KEY_SVG, "FILE", 0, "Where a picture of time against memory goes", 0 },
+    { "for", KEY_FOR, "FRAMEWORK", 0, "Only what it can be told: megatron, torchtitan, any", 0 },
     { "megatron", KEY_MEGATRON, "FILE", 0, "Where it goes as Megatron-Core's arguments", 0 },
     { "torchtitan", KEY_TORCHTITAN, "FILE", 0, "Where it goes as torchtitan's configuration", 0 },
     OPTION_JSON,
@@ -212,6 +214,10 @@ static error_t take(int key, char *argument, struct argp_state *state)
     case KEY_JOBS:
         given->jobs = option_count(argument, "--jobs", 1, 1024, state);
         return 0;
+    case KEY_FOR:
+        given->target = (enum plan_target)option_name(argument, "--for", plan_target_names, state);
+        given->has_target = true;
+        return 0;
     case KEY_CSV:
         given->csv = true;
         return 0;
@@ -240,7 +246,8 @@ static const struct argp argp = {
            " them (NVIDIA/Megatron-LM), or as --like says: what a tuned run reaches (docs/estimate.md). What cannot be"
            " the best by its bounds is not planned. With one value of each and --recompute that layout is judged."
            " Ctrl-C ends it with the best so far."
-           "\vWith --megatron or --torchtitan only what these have by name is tried. Exit code 1: nothing fits.\n\n"
+           "\vWith --megatron or --torchtitan only what these can be told is tried, as with --for. Exit code 1: nothing"
+           " fits.\n\n"
            "Examples:\n"
            "  weir sweep --config config.json --device h100-sxm --devices 1024 \\\n"
            "      --global-batch 1024 --sequence 8192 --megatron args.sh\n"
@@ -322,6 +329,14 @@ static int print(const struct given *given, const struct config_sweep *sweep)
     return (given->shared.json || given->csv ? command_write : command_print)(&text, given->shared.output, code);
 }
 
+// What is told to several is what torchtitan can be told: of what runs again Megatron-Core has that, too.
+static enum plan_target target_of(const struct given *given)
+{
+    if (given->has_target)
+        return given->target;
+    return given->torchtitan ? TARGET_TORCHTITAN : given->megatron ? TARGET_MEGATRON : TARGET_ANY;
+}
+
 static struct config_request request_of(const struct given *given)
 {
     static const char *const exported[] = { "1f1b", "interleaved", "zb-v" };  // Megatron-Core has the first two
@@ -353,13 +368,14 @@ static struct config_request request_of(const struct given *given)
         .interrupted = command_interrupted(),
         .progress = show,
     };
-    if (given->torchtitan && !given->has_placement) {
+    request.target = target_of(given);
+    if (request.target == TARGET_TORCHTITAN && !given->has_placement) {
         request.placements.at = titan;
         request.placements.count = 1;
     }
-    if (!given->schedule_count && (given->megatron || given->torchtitan)) {
+    if (!given->schedule_count && request.target != TARGET_ANY) {
         request.schedules = exported;
-        request.schedule_count = given->megatron ? 2 : 3;
+        request.schedule_count = request.target == TARGET_MEGATRON || given->megatron ? 2 : 3;
     }
     return request;
 }

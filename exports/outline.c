@@ -1,46 +1,10 @@
 #include "exports/outline.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/shown.h"
-
-// --- numbers in names -------------------------------------------------------------------
-
-// The first part of a name that numbers its layer: what stands in front of the number, and the number.
-struct numbered {
-    size_t before;  // bytes; the same in all blocks
-    uint32_t number;
-};
-
-// A number of at most six digits that ends a part: more blocks than that no model has.
-static bool part_is_numbered(const char *name, size_t from, size_t end, struct numbered *numbered)
-{
-    size_t at = from;
-    while (at < end && (isalpha((unsigned char)name[at]) || name[at] == '_' || name[at] == '-'))
-        at++;
-    const size_t digits = end - at;
-    if (digits == 0 || digits > 6)
-        return false;
-    *numbered = (struct numbered){ .before = at };
-    for (; at < end; at++) {
-        if (!isdigit((unsigned char)name[at]))
-            return false;
-        numbered->number = 10 * numbered->number + (uint32_t)(name[at] - '0');
-    }
-    return true;
-}
-
-static bool name_is_numbered(const char *name, struct numbered *numbered)
-{
-    for (size_t from = 0, end; name[from]; from = end + (name[end] != '\0')) {
-        end = from + strcspn(name + from, "./");
-        if (part_is_numbered(name, from, end, numbered))
-            return true;
-    }
-    return false;
-}
+#include "profiler/block_names.h"
 
 // --- units ------------------------------------------------------------------------------
 
@@ -86,21 +50,19 @@ static bool refuse_layer(const struct outline *outline, uint32_t layer, const ch
 }
 
 // The end of the block that begins at `layer`, whose first number is known; its layers follow each other.
-static uint32_t block_end(const struct outline *outline, uint32_t layer, const struct numbered *of)
+static uint32_t block_end(const struct outline *outline, uint32_t layer, const struct block_name *of)
 {
     const char *name = outline->layers[layer];
-    for (struct numbered next; ++layer < outline->layer_count;)
-        if (!name_is_numbered(outline->layers[layer], &next) || next.number != of->number || next.before != of->before
-            || strncmp(outline->layers[layer], name, of->before) != 0)
-            break;
+    while (++layer < outline->layer_count && block_name_is_same(name, of, outline->layers[layer]))
+        continue;
     return layer;
 }
 
 static bool add_blocks(struct outline *outline, uint32_t *at, struct error *error)
 {
     const char *first = outline->layers[*at];
-    struct numbered now, last = { 0 };
-    for (bool is_first = true; *at < outline->layer_count && name_is_numbered(outline->layers[*at], &now);
+    struct block_name now, last = { 0 };
+    for (bool is_first = true; *at < outline->layer_count && block_name_read(outline->layers[*at], &now);
          is_first = false) {
         if (!is_first && (now.before != last.before || strncmp(outline->layers[*at], first, now.before) != 0))
             return refuse_layer(outline, *at, "begins another row of numbered layers", error);
@@ -118,13 +80,13 @@ bool outline_by_name(struct outline *outline, const struct plan *plan, enum grai
 {
     if (!begin(outline, plan, error))
         return false;
-    struct numbered numbered;
+    struct block_name numbered;
     uint32_t at = 0;
     for (; grain <= GRAIN_LAYERS && at < outline->layer_count; at++)
         add_unit(outline, UNIT_BLOCK, at, at + 1);
     if (grain <= GRAIN_LAYERS)
         return true;
-    while (at < outline->layer_count && !name_is_numbered(outline->layers[at], &numbered))
+    while (at < outline->layer_count && !block_name_read(outline->layers[at], &numbered))
         at++;
     if (at == outline->layer_count)
         return refuse_layer(outline, 0, "has no number, and none behind it has one", error);
@@ -132,7 +94,7 @@ bool outline_by_name(struct outline *outline, const struct plan *plan, enum grai
     if (!add_blocks(outline, &at, error))
         return false;
     for (uint32_t l = at; l < outline->layer_count; l++)
-        if (name_is_numbered(outline->layers[l], &numbered))
+        if (block_name_read(outline->layers[l], &numbered))
             return refuse_layer(outline, l, "has a number, but stands behind layers without one", error);
     add_ends(outline, grain, UNIT_OUTPUT, at, outline->layer_count);
     return true;

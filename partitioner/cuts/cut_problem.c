@@ -138,6 +138,8 @@ static bool find_alike(struct cut_problem *problem, struct error *error)
 // Prices on memory over intervals of one order, of stages that have their ranks to themselves and keep whole tensors.
 static bool make_floors(struct cut_problem *problem, struct error *error)
 {
+    if (problem->request->units)  // what runs again is known
+        return true;
     if (!problem->places->is_chain || !problem->schedule.is_alone || problem->view_count > 1
         || problem->schedule.order->splits > 1 || problem->request->holding.activations_on_host)
         return true;

@@ -8,6 +8,7 @@
 #include "partitioner/cost/predict.h"
 #include "partitioner/cuts/cut_parts.h"
 #include "partitioner/search/search_request.h"
+#include "partitioner/search/units.h"
 #include "profiler/profile_reorder.h"
 
 // --- the plan -----------------------------------------------------------------------------------
@@ -62,11 +63,13 @@ static bool set_devices(const struct cut_problem *problem, struct plan *plan, ui
 static bool set_stage(const struct cut_problem *problem, struct plan *plan, const struct profile *ordered, uint32_t s,
                       struct segment layers, const struct stage_choice *choice, struct error *error)
 {
-    const size_t count = choice ? choice->count : 0;
-    struct segment *segments = malloc((count + 1) * sizeof segments[0]);
+    const struct search_units *units = problem->request->units;
+    const size_t room = choice ? choice->count : layers.end - layers.first;
+    struct segment *segments = malloc((room + 1) * sizeof segments[0]);
     if (!segments)
         return error_no_memory(error, "a stage of a plan");
-    for (size_t i = 0; i < count; i++)
+    const size_t count = choice ? choice->count : units ? units_again(units, layers.first, layers.end, segments) : 0;
+    for (size_t i = 0; choice && i < count; i++)
         segments[i] = (struct segment){ layers.first + choice->segments[i].first, layers.first + choice->segments[i].end };
     const bool good = plan_set_stage(plan, s, ordered, layers, 0, segments, count, error)
                    && set_devices(problem, plan, s, error);

@@ -13,6 +13,7 @@
 
 #include "common/number.h"
 #include "partitioner/cuts/cut_state.h"
+#include "partitioner/search/units.h"
 
 // The stages of a rank: the front of each, and what is chosen of it.
 struct choosing {
@@ -140,6 +141,15 @@ static bool begin_choosing(struct cut_problem *problem, struct choosing *choosin
     return true;
 }
 
+// Where a pattern says what runs again, that is what is taken for nothing run again.
+static uint64_t usual_again_ns(const struct cut_problem *problem, uint32_t stage, const struct cut_state *state)
+{
+    const struct search_units *units = problem->request->units;
+    const struct intervals *intervals = problem->views[problem->view_of[stage]].intervals;
+    return !units ? 0 : units_again_ns(units, intervals, places_size(problem->places, state->cuts[stage]),
+                                       places_size(problem->places, state->cuts[stage + 1]));
+}
+
 bool cut_state_keep(struct cut_problem *problem, struct cut_state *state, struct stage_table *table, uint32_t rank,
                     bool *fits, struct error *error)
 {
@@ -160,7 +170,7 @@ bool cut_state_keep(struct cut_problem *problem, struct cut_state *state, struct
     *fits = add_clamped(bytes, workspace) <= problem->devices.capacity[rank];
     for (uint32_t at = placement->stage_at[rank]; *fits && at < placement->stage_at[rank + 1]; at++) {
         state->of[placement->held[at]].choice = NOT_RECOMPUTED;
-        state->of[placement->held[at]].recompute_ns = 0;
+        state->of[placement->held[at]].recompute_ns = usual_again_ns(problem, placement->held[at], state);
     }
     return true;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/number.h"
+#include "partitioner/search/units.h"
 #include "profiler/profile_reorder.h"
 
 enum {
@@ -74,11 +75,32 @@ static bool range_open(const struct cut_problem *problem, uint32_t stage, uint32
 
 // --- sizes ------------------------------------------------------------------------------------
 
+// Where a pattern says what runs again, that is what a stage is like.
+static bool fill_pattern(struct cut_problem *problem, struct stage_price *price, const struct range *range,
+                         struct error *error)
+{
+    struct recompute_choice choice;
+    if (!units_choice(problem->request->units, range->intervals, range->first, range->end,
+                      &problem->schedule.slots[price->stage], &choice, error))
+        return false;
+    price->workspace_bytes = choice.workspace_bytes;
+    price->bytes = choice.bytes;
+    price->away = choice.away;
+    problem->context->work += 1 + (range->end - range->first) / 4;
+    free(choice.segments);
+    return true;
+}
+
 static bool fill_sizes(struct cut_problem *problem, struct stage_price *price, struct error *error)
 {
     struct range range;
     if (!range_open(problem, price->stage, price->from, price->to, NULL, &range, error))
         return false;
+    if (problem->request->units) {
+        const bool good = fill_pattern(problem, price, &range, error);
+        range_close(&range);
+        return good;
+    }
     const uint32_t splits = problem->schedule.order->splits;
     const struct slots *slots = &problem->schedule.slots[price->stage];
     const struct stage_bytes whole = interval_bytes(range.intervals, range.first, range.end);
@@ -251,6 +273,28 @@ static bool ask_graph(struct asking *asking)
     return good;
 }
 
+// The one way that a pattern leaves.
+static bool find_pattern(struct cut_problem *problem, struct stage_price *price, uint64_t capacity, struct error *error)
+{
+    struct range range;
+    struct recompute_choice choice;
+    struct asking asking = { .problem = problem, .price = price, .error = error };
+    price->count = 0;
+    price->complete = true;
+    price->least_ns = NO_TIME;
+    if (!range_open(problem, price->stage, price->from, price->to, NULL, &range, error))
+        return false;
+    bool good = units_choice(problem->request->units, range.intervals, range.first, range.end,
+                             &problem->schedule.slots[price->stage], &choice, error);
+    if (good && add_clamped(choice.bytes, choice.workspace_bytes) <= capacity) {
+        price->least_ns = choice.forward_ns;
+        good = add_choice(&asking, &choice, range.first);
+    }
+    free(choice.segments);
+    range_close(&range);
+    return good;
+}
+
 // `proves`: list all that may matter to a proof, or say that the list is not complete. The last lists of a search may
 // take as much work again as its budget, and no more: then they are short, but still of what a proof wants.
 static bool find_choices(struct cut_problem *problem, struct stage_price *price, uint64_t capacity, bool proves,
@@ -270,6 +314,8 @@ static bool find_choices(struct cut_problem *problem, struct stage_price *price,
         asking.wanted = any_time ? RECOMPUTE_FRONT : RECOMPUTE_EVERY_FRONT;
         asking.most_labels = !exact ? FRONT_LABELS : layers <= FEW_LAYERS ? FEW_LABELS : EXACT_LABELS;
     }
+    if (problem->request->units)
+        return find_pattern(problem, price, capacity, error);
     if (!proves && problem->context->budget < HASTY_BUDGET)
         asking.most_labels = 1;
     price->count = 0;
@@ -354,7 +400,7 @@ static struct held_bytes held_of(const struct cut_problem *problem, uint32_t sta
 uint64_t stage_price_most_bytes(const struct cut_problem *problem, uint32_t stage, uint32_t from, uint32_t to)
 {
     const struct stage_view *view = &problem->views[problem->view_of[stage]];
-    if (!holding_is_plain(&problem->request->holding))
+    if (!holding_is_plain(&problem->request->holding) || problem->request->units)
         return UINT64_MAX;
     const struct held_bytes held = held_of(problem, stage, from, to);
     struct stage_bytes bytes = { .input = view->cut_bytes[from], .output = view->cut_bytes[to],
@@ -398,6 +444,9 @@ uint64_t stage_price_floor(const struct cut_problem *problem, uint32_t stage, ui
     const uint32_t slots = problem->schedule.slots[stage].kept;
     if (fixed > capacity)
         return NO_TIME;
+    if (problem->request->units)
+        return units_again_ns(problem->request->units, view->intervals, places_size(problem->places, from),
+                              places_size(problem->places, to));
     if (problem->floors && stage_price_surely_fits(problem, stage, from, to))
         return 0;
     if (problem->floors)
@@ -437,6 +486,11 @@ bool stage_price_find_least(struct cut_problem *problem, struct stage_price *pri
     uint64_t made = 0;
     if (price->has_least_bytes)
         return true;
+    if (problem->request->units) {  // there is one way
+        price->least_bytes = add_clamped(price->bytes, price->workspace_bytes);
+        price->has_least_bytes = price->is_least = true;
+        return true;
+    }
     if (!range_open(problem, price->stage, price->from, price->to, NULL, &range, error))
         return false;
     const bool good = recompute_least_bytes(range.intervals, range.first, range.end,

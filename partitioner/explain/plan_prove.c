@@ -5,7 +5,7 @@
 
 #include "common/number.h"
 #include "partitioner/evaluate/question.h"
-#include "partitioner/plan_search.h"
+#include "partitioner/target_search.h"
 
 static void judge(const struct plan *plan, const struct plan *found, uint64_t least_ns, struct plan_proof *proof)
 {
@@ -52,7 +52,7 @@ bool plan_prove(const struct plan *plan, const struct profile *profile, const st
     question.request.limits = *limits;
     question.request.wanted.never_worse = true;
     question.request.found.least_ns = &least_ns;
-    struct plan *found = plan_search(&question.request, &why);
+    struct plan *found = plan_search_for(&question.request, plan->target, &why);
     question_clear(&question);
     if (!found && why.kind == ERROR_MACHINE)
         return error_set_kind(error, why.kind, "%s", why.text);

@@ -10,6 +10,8 @@
 #include "profiler/profile_reorder.h"
 #include "schedules/lower.h"
 
+const char *const plan_target_names[] = { "any", "megatron", "torchtitan", NULL };
+
 struct plan *plan_create(size_t stage_count, struct error *error)
 {
     struct plan *plan = calloc(1, sizeof *plan);

@@ -69,6 +69,10 @@ void certificate_bound(struct certificate *certificate, uint64_t bound_ns, const
 // with six decimals.
 const char *certificate_denied(const struct certificate *certificate, char why[160]);
 
+// Whose words a plan is made in (target_search.h): what its certificate says is of plans in these.
+enum plan_target { TARGET_ANY, TARGET_MEGATRON, TARGET_TORCHTITAN };
+extern const char *const plan_target_names[];  // "any", "megatron", "torchtitan", NULL
+
 struct plan {
     char *model;
     char profile_hash[HASH_SIZE];
@@ -78,6 +82,7 @@ struct plan {
     enum weights weights;
     uint32_t ranks, chunks, micro_batches;
     struct holding holding;
+    enum plan_target target;
     uint32_t *order;  // the profile's layer at each place; NULL: they stand as in the profile
     struct plan_stage *stages;
     size_t stage_count;

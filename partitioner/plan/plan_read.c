@@ -292,6 +292,8 @@ static bool read_head(struct reading *reading, struct json *root, struct error *
     json_end(&cluster);
     read_schedule(reading, root);
     holding_read(root, reading->version, 3, 7, &plan->holding);
+    if (reading->version >= 9 && json_has(root, "for"))
+        plan->target = (enum plan_target)json_choice(root, "for", plan_target_names);
     return true;
 }
 

@@ -353,8 +353,19 @@ static void print_claim(const struct certificate *certificate, struct text *text
         text_add(text, " Its file claims no bound.\n");
 }
 
-static void print_certificate(const struct certificate *certificate, bool has_pins, struct text *text)
+// Of which plans a certificate speaks.
+static const char *const target_words[] = { "", " of what Megatron-Core can be told", " of what torchtitan can be told" };
+static const char *plans_of(const struct plan *plan)
 {
+    for (size_t s = 0; s < plan->stage_count; s++)
+        if (plan->stages[s].pinned)
+            return " with the layers that are pinned where they are";
+    return target_words[plan->target];
+}
+
+static void print_certificate(const struct plan *plan, struct text *text)
+{
+    const struct certificate *certificate = &plan->certificate;
     char bound[NUMBER_SIZE];
     if (strcmp(certificate->objective, "iteration_ns") != 0) {
         print_other_measure(certificate, text);
@@ -366,7 +377,7 @@ static void print_certificate(const struct certificate *certificate, bool has_pi
     }
     if (certificate->proved) {
         text_add(text, " Proved optimal%s: no other cut or recomputation that fits is faster.\n",
-                 has_pins ? " with the layers that are pinned where they are" : "");
+                 plans_of(plan));
         return;
     }
     if (certificate->lower_bound_ns == 0) {
@@ -375,7 +386,7 @@ static void print_certificate(const struct certificate *certificate, bool has_pi
     }
     text_add(text, " It is at most ");
     add_percent(text, certificate->gap, 1);
-    text_add(text, " from optimal: nothing that fits can take less than %s%s%s.\n",
+    text_add(text, " from optimal%s: nothing that fits can take less than %s%s%s.\n", target_words[plan->target],
              time_format(certificate->lower_bound_ns, bound),
              certificate->stopped[0] ? "; the search ended early: " : "", certificate->stopped);
 }
@@ -391,10 +402,7 @@ static void print_sense(const struct plan *plan, const struct balance *balance, 
     }
     if (plan->order)
         text_add(text, " The layers stand in another order than the profile's, so that they can be cut so.");
-    bool has_pins = false;
-    for (size_t s = 0; s < plan->stage_count; s++)
-        has_pins |= plan->stages[s].pinned != NULL;
-    print_certificate(&plan->certificate, has_pins, text);
+    print_certificate(plan, text);
 }
 
 // A plan made by hand whose stages are not its schedule's has no loads to speak of.

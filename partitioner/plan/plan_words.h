@@ -7,7 +7,7 @@
 #include "common/json.h"
 #include "partitioner/plan/plan.h"
 
-#define PLAN_NEWEST_VERSION 8
+#define PLAN_NEWEST_VERSION 9
 
 static const char *const plan_by_names[] = { "enumeration", "dual", "solver", NULL };
 

@@ -91,6 +91,8 @@ void certificate_write(struct json_writer *writer, const struct certificate *cer
 // first knows one device per stage, stage s on rank s mod ranks.
 static unsigned version_of(const struct plan *plan)
 {
+    if (plan->target != TARGET_ANY)
+        return 9;
     for (size_t s = 0; s < plan->stage_count; s++)
         if (plan->stages[s].pinned)
             return 8;
@@ -145,6 +147,8 @@ static void write_head(struct json_writer *writer, const struct plan *plan)
     cluster_write_part(plan->cluster, writer, "cluster");
     write_schedule(writer, plan);
     holding_write(&plan->holding, writer);
+    if (plan->target != TARGET_ANY)
+        json_put_string(writer, "for", plan_target_names[plan->target]);
 }
 
 static void write_order(struct json_writer *writer, const struct plan *plan)

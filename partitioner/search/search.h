@@ -100,6 +100,8 @@ struct search_known {
     uint32_t stages;
 };
 
+struct search_units;  // of another framework (units.h)
+
 struct search_request {
     const struct profile *profile;
     const struct cluster *cluster;
@@ -108,6 +110,7 @@ struct search_request {
     const struct schedule *given;  // its order, where that was given (given_order.h), for the ranks and micro-batches
     uint32_t ranks, chunks, micro_batches;  // chunks 0: the schedule's usual number
     struct holding holding;
+    const struct search_units *units;  // NULL: any layers may be cut apart, and any run again
     struct search_layout layout;
     struct search_freedom free;
     struct search_known known;

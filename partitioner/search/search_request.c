@@ -1,5 +1,7 @@
 #include "partitioner/search/search_request.h"
 
+#include "partitioner/search/units.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -156,6 +158,8 @@ bool *search_cuts(const struct search_request *request, uint32_t stages, struct 
         return NULL;
     }
     find_cuts(request->profile, request->holding.tied_apart, can_cut);
+    for (size_t l = 1; request->units && l < request->profile->layer_count; l++)
+        can_cut[l] &= request->units->of[l] != request->units->of[l - 1];
     if (check_cuts(request, can_cut, stages, error))
         return can_cut;
     free(can_cut);

@@ -9,7 +9,7 @@
 
 #include "common/clock.h"
 #include "common/number.h"
-#include "partitioner/plan_search.h"
+#include "partitioner/target_search.h"
 
 const char *const config_outcome_names[] = {
     "not tried", "planned", "not quicker", "bounded", "does not fit", "refused", NULL,
@@ -116,7 +116,7 @@ static bool plan_row(const struct config_sweep *sweep, struct config_row *row, s
         .limits.interrupted = request->interrupted,
         .found = { .shortage = &shortage, .least_ns = &least_ns },
     };
-    struct plan *plan = plan_search(&search, &why);
+    struct plan *plan = plan_search_for(&search, request->target, &why);
     const bool is_interrupted = request->interrupted && *request->interrupted;
     bool good = true;
     if (plan)

@@ -48,6 +48,7 @@ struct config_request {
     struct config_shards shards;    // none, optimizer, and weights where there is one rank
     const char *const *schedules;   // none: 1f1b, interleaved, zb-h1, zb-v
     size_t schedule_count;
+    enum plan_target target;        // whose words plans are made in (target_search.h)
     struct holding holding;         // the optimizer's
     uint64_t memory_bytes;          // 0: the device's, without what is reserved, and with room for what estimates miss
     uint64_t budget;                // units of work for each of the best; 0: CONFIG_DEFAULT_BUDGET

@@ -95,3 +95,13 @@ weir estimate config.json --device h100-sxm --tensor 4 --sequence-parallel --con
 weir partition estimated.json --cluster '2 devices, 60GiB, 50GB/s 5us' --schedule 1f1b --micro-batches 8 \
     --optimizer adamw-master -o estimated.plan.json > /dev/null
 for format in megatron torchtitan pytorch; do weir export $format estimated.plan.json --profile estimated.json 2> /dev/null; done
+echo "# planned in a framework's words, nothing is rounded"
+weir estimate config.json --device h100-sxm --sequence 8192 -o little.json
+for framework in any megatron torchtitan; do
+    weir partition little.json --cluster '2 devices, 24GiB, 50GB/s 5us' --schedule 1f1b --micro-batches 8 \
+        --optimizer adamw-master --for $framework -o little.plan.json | grep -o 'Proved optimal.*'
+    weir export megatron little.plan.json --profile little.json 2>&1 | grep -c '^# So it takes'
+    grep '"for"' little.plan.json
+    weir check little.plan.json --profile little.json --prove | tail -1
+done
+weir partition little.json --cluster '2 devices, 24GiB, 50GB/s 5us' --schedule zb-h1 --micro-batches 8 --for megatron; echo $?

@@ -49,7 +49,7 @@ cat > slow.json <<'END'
             {"size": 64, "latency_ns": 30000, "bytes_per_second": 500000000, "permille": 700}]}
 END
 on_slow() { weir sweep --config config.json --device ./slow.json --devices 16 --overlap backward --global-batch 512 --schedules 1f1b "$@"; }
-on_slow --megatron inside.sh --json > inside.json
+on_slow --for any --megatron inside.sh --json > inside.json
 on_slow | grep "^Devices stand"
 on_slow --placement tp-cp-ep-dp-pp --megatron outside.sh --json > outside.json
 grep -c -e --use-tp-pp-dp-mapping inside.sh outside.sh
