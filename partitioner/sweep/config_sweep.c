@@ -242,6 +242,12 @@ static uint64_t budget_of(const struct config_request *request)
     return request->budget ? request->budget : CONFIG_DEFAULT_BUDGET;
 }
 
+static uint64_t first_budget(const struct config_request *request)
+{
+    const uint64_t most = budget_of(request);
+    return most < CONFIG_FIRST_BUDGET ? most : CONFIG_FIRST_BUDGET;
+}
+
 // The quickest of what was planned and may have a plan that is quicker than the best, once more with all the work that
 // each may take.
 static bool run_best_again(struct config_sweep *sweep, unsigned threads, struct error *error)
@@ -265,24 +271,49 @@ static bool run_best_again(struct config_sweep *sweep, unsigned threads, struct 
     return true;
 }
 
+// Rows that people see are to be what their ways to share out can reach: of each the one that may be quicker than what was
+// planned of it is planned, too, however slow beside the best.
+static bool run_shown(struct config_sweep *sweep, unsigned threads, uint64_t since, struct error *error)
+{
+    enum { ROUNDS = 6 };
+    for (int i = 0; i < ROUNDS && !must_stop(sweep, since); i++) {
+        const struct config_row *shown[CONFIG_MOST_SHOWN];
+        struct round round = { .sweep = sweep, .goal = { UINT64_MAX, first_budget(&sweep->request) } };
+        const size_t count = config_shown(sweep, shown);
+        for (size_t j = 0; j < count; j++) {
+            struct config_row *open = config_open_row(sweep, shown[j]);
+            if (!open)
+                continue;
+            open->was_looked_at = true;
+            round.rows[round.count++] = open;
+        }
+        if (round.count == 0)
+            break;
+        if (!run_round(&round, threads, error))
+            return false;
+        keep_best(sweep, &round);
+    }
+    return true;
+}
+
 static bool run_rows(struct config_sweep *sweep, uint64_t since, struct error *error)
 {
     const struct config_request *request = &sweep->request;
     const long cores = sysconf(_SC_NPROCESSORS_ONLN);
     const unsigned threads = request->threads ? request->threads : cores > 0 ? (unsigned)cores : 1;
-    const uint64_t most = budget_of(request);
     for (size_t at = 0; at < sweep->count && !must_stop(sweep, since);) {
         struct round round = { .sweep = sweep };
         while (at < sweep->count && round.count < ROUND)
             take_row(sweep, &round, &sweep->rows[at++]);
-        round.goal = (struct goal){ best_time(sweep), most < CONFIG_FIRST_BUDGET ? most : CONFIG_FIRST_BUDGET };
+        round.goal = (struct goal){ best_time(sweep), first_budget(request) };
         if (!run_round(&round, threads, error))
             return false;
         keep_best(sweep, &round);
         if (request->progress)
             request->progress(request->self, at, sweep->count);
     }
-    return !sweep->best || must_stop(sweep, since) || run_best_again(sweep, threads, error);
+    return !sweep->best || must_stop(sweep, since)
+        || (run_best_again(sweep, threads, error) && run_shown(sweep, threads, since, error));
 }
 
 static void free_one(struct config_sweep *sweep)

@@ -93,6 +93,7 @@ struct config_row {
     uint64_t peak_bytes;
     double bubble;
     bool is_best, is_on_front;
+    bool was_looked_at;      // for any plan at all, however slow
     char reason[160];        // why not, in a few words
     struct plan *plan;       // of the best alone
 };
@@ -157,6 +158,17 @@ void config_write_csv(const struct config_sweep *sweep, struct text *text);
 
 // Time against memory (a self-contained SVG).
 void config_draw(const struct config_sweep *sweep, struct text *text);
+
+// Whether two rows share the model out alike: micro-batches, schedules and chunks may differ.
+bool config_rows_are_alike(const struct config_row *a, const struct config_row *b);
+
+// Of the rows like this one that were not looked at for any plan at all the one with the least bound that is below what it
+// takes, by a hundredth and more; NULL: what was planned of them is about what they can reach.
+struct config_row *config_open_row(const struct config_sweep *sweep, const struct config_row *row);
+
+// The ways to share out that people see, each by its best row; more in the table are of no use.
+enum { CONFIG_MOST_SHOWN = 12 };
+size_t config_shown(const struct config_sweep *sweep, const struct config_row *shown[CONFIG_MOST_SHOWN]);
 
 // Finds the front, the bound of all, and the reasons (config_judge.c); config_sweep_run() does.
 void config_judge(struct config_sweep *sweep);

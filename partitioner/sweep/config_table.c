@@ -8,45 +8,9 @@
 #include "partitioner/sweep/config_sweep.h"
 #include "profiler/estimate/framework.h"
 
-enum { MOST_SHOWN = 12, CONFIGS_VERSION = 2 };
+enum { CONFIGS_VERSION = 2 };
 
 // --- for people ---------------------------------------------------------------
-
-static bool are_shared_out_alike(const struct config_row *a, const struct config_row *b)
-{
-    return a->tensor == b->tensor && a->context == b->context && a->expert == b->expert && a->ranks == b->ranks
-           && a->placement == b->placement && a->shard == b->shard;
-}
-
-static bool has_bound(const struct config_row *row)
-{
-    return row->outcome == CONFIG_NOT_QUICKER || row->outcome == CONFIG_BOUNDED;
-}
-
-// Whether people see `a` before `b`: what was planned by its time, and behind it what was not by its bound.
-static bool comes_before(const struct config_row *a, const struct config_row *b)
-{
-    if (a->outcome == CONFIG_PLANNED || b->outcome == CONFIG_PLANNED)
-        return a->outcome == CONFIG_PLANNED
-               && (b->outcome != CONFIG_PLANNED || a->iteration_ns < b->iteration_ns);
-    return a->lower_bound_ns < b->lower_bound_ns;
-}
-
-// The first row of a way to share out that no row shown so far has; NULL: there is none.
-static const struct config_row *next_best(const struct config_sweep *sweep, const struct config_row *const *shown,
-                                          size_t count)
-{
-    const struct config_row *found = NULL;
-    for (size_t i = 0; i < sweep->count; i++) {
-        const struct config_row *row = &sweep->rows[i];
-        bool is_new = row->outcome == CONFIG_PLANNED || has_bound(row);
-        for (size_t j = 0; j < count && is_new; j++)
-            is_new = !are_shared_out_alike(row, shown[j]);
-        if (is_new && (!found || comes_before(row, found)))
-            found = row;
-    }
-    return found;
-}
 
 // Of the placement what differs.
 static const char *outer_dimensions(const struct config_row *row)
@@ -73,7 +37,7 @@ static void print_row(const struct config_sweep *sweep, const struct config_row 
                                 : ' ',
              row->tensor, row->context, row->expert, row->ranks, row->data, outer_dimensions(row),
              estimate_shard_words[row->shard], row->micro_batch, row->micro_batches, row->schedule, row->chunks,
-             has_bound(row) ? '>' : ' ', time_format(ns, time), 100 * config_utilization(sweep, ns),
+             row->outcome == CONFIG_PLANNED ? ' ' : '>', time_format(ns, time), 100 * config_utilization(sweep, ns),
              config_tokens_per_second(sweep, ns));
     if (row->outcome == CONFIG_PLANNED)
         text_add(text, " %5.1f %7s %8s ", 100 * row->bubble, time_format(row->between_ns, between),
@@ -87,20 +51,20 @@ static void print_row(const struct config_sweep *sweep, const struct config_row 
 
 static void print_rows(const struct config_sweep *sweep, struct text *text)
 {
-    const struct config_row *shown[MOST_SHOWN];
-    size_t count = 0;
+    const struct config_row *shown[CONFIG_MOST_SHOWN];
+    const size_t count = config_shown(sweep, shown);
     text_add(text, "\n   t   c   e   p    d order shared     b    m schedule     v  iterat.   MFU  tok/s  idle between     peak"
                    " %s%swhy not\n",
              sweep->request.price > 0 ? "price/10^9 " : "", sweep->request.watts > 0 ? "kWh/10^9t  " : "");
-    for (const struct config_row *row; count < MOST_SHOWN && (row = next_best(sweep, shown, count)); count++) {
-        print_row(sweep, row, text);
-        shown[count] = row;
+    for (size_t i = 0; i < count; i++) {
+        const struct config_row *open = config_open_row(sweep, shown[i]);
+        print_row(sweep, open ? open : shown[i], text);
     }
     text_add(text,
              "\n* best, + on the front of time against bytes; of each way to share out (tensor t, context c, expert e,"
              " pipeline p, data\nd, the order of these two in which devices stand, and what data parallel ones hold once)"
-             " the best that was planned or,\nbehind >, the least bound: what is planned has to be able to be quicker than"
-             " what was found before. Micro-batches of b\nsequences, m of them; v stages on each rank; tokens are each"
+             " the best that was planned or,\nbehind >, the least bound where one that was not planned may be quicker by a"
+             " hundredth and more. Micro-batches of b\nsequences, m of them; v stages on each rank; tokens are each"
              " device's. Why not: most of what it takes more, of the best's\ntime: layers, waiting (and running again), or"
              " between iterations.\n");
 }
@@ -142,7 +106,8 @@ static void print_slow(const struct config_sweep *sweep, struct text *text)
 // The best that is shared out otherwise.
 static void print_next(const struct config_sweep *sweep, struct text *text)
 {
-    const struct config_row *const shown[] = { sweep->best }, *next = next_best(sweep, shown, 1);
+    const struct config_row *shown[CONFIG_MOST_SHOWN];
+    const struct config_row *next = config_shown(sweep, shown) > 1 ? shown[1] : NULL;
     char time[NUMBER_SIZE], peak[NUMBER_SIZE];
     if (!next || next->outcome != CONFIG_PLANNED)
         return;
