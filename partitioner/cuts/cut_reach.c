@@ -16,27 +16,28 @@ struct reach {
     uint32_t count;
 };
 
-static bool fits(struct cut_problem *problem, uint32_t stage, uint32_t from, uint32_t to, bool *answer,
-                 struct error *error)
+static bool fits(struct cut_problem *problem, const struct search_part *part, uint32_t stage, uint32_t from, uint32_t to,
+                 bool *answer, struct error *error)
 {
     *answer = stage_price_fixed(problem, stage, from, to) <= cut_capacity(problem, stage);
     if (!*answer || stage_price_surely_fits(problem, stage, from, to))
         return true;
     struct stage_price *price = stage_price_choices(problem, &problem->narrow, stage, from, to, error);
-    const bool good = price && stage_price_insist(problem, price, error);
+    const bool good = price && (part_is_over(problem->context, part) || stage_price_insist(problem, price, error));
     *answer = good && price->fits;
     return good;
 }
 
 // The furthest end of a stage that begins there; `from` where there is none.
-static bool find_end(struct cut_problem *problem, uint32_t stage, uint32_t from, uint32_t *end, struct error *error)
+static bool find_end(struct cut_problem *problem, const struct search_part *part, uint32_t stage, uint32_t from,
+                     uint32_t *end, struct error *error)
 {
     uint32_t beyond = problem->places->full - (problem->stages - 1 - stage) + 1;
     *end = from;
     while (beyond - *end > 1) {
         const uint32_t middle = *end + (beyond - *end) / 2;
         bool answer;
-        if (!fits(problem, stage, from, middle, &answer, error))
+        if (!fits(problem, part, stage, from, middle, &answer, error))
             return false;
         *(answer ? end : &beyond) = middle;
     }
@@ -59,17 +60,17 @@ static void add_end(struct reach *reach, uint32_t from, uint32_t end)
 }
 
 // The last stage needs all that is left.
-static bool add_ends(struct cut_problem *problem, uint32_t stage, uint32_t from, struct reach *behind,
-                     struct error *error)
+static bool add_ends(struct cut_problem *problem, const struct search_part *part, uint32_t stage, uint32_t from,
+                     struct reach *behind, struct error *error)
 {
     const uint32_t full = problem->places->full;
     const bool is_last = stage + 1 == problem->stages;
     uint32_t end = full, left = REACH_WIDTH;
-    if (!is_last && !find_end(problem, stage, from, &end, error))
+    if (!is_last && !find_end(problem, part, stage, from, &end, error))
         return false;
     for (; end > from && left > 0; end--) {
         bool answer = is_last || cut_may_end(problem, stage, end);
-        if (answer && !fits(problem, stage, from, end, &answer, error))
+        if (answer && !fits(problem, part, stage, from, end, &answer, error))
             return false;
         if (answer)
             add_end(behind, from, end);
@@ -89,7 +90,7 @@ bool cut_reach(struct cut_problem *problem, const struct search_part *part, uint
         reach[0].count = 1;
     for (uint32_t s = 0; good && s < problem->stages; s++)
         for (uint32_t i = 0; good && i < reach[s].count && !part_is_over(problem->context, part); i++)
-            good = add_ends(problem, s, reach[s].end[i], &reach[s + 1], error);
+            good = add_ends(problem, part, s, reach[s].end[i], &reach[s + 1], error);
     *found = good && reach[problem->stages].count > 0;
     uint32_t end = cuts[problem->stages] = *found ? problem->places->full : 0;
     for (uint32_t s = *found ? problem->stages : 0; s-- > 0;) {

@@ -19,6 +19,7 @@ enum {
     FEW_LABELS = 4000,
     MOST_ORDERS = 720,     // of the layers of a stage, while proving
     HASTY_BUDGET = 1000,   // below which any way will do that is found at once
+    PATIENT_BUDGET = 400000,  // from which on ways are sought as long as for a proof where hardly anything fits
 };
 
 #define ANY_CAPACITY (UINT64_MAX / 4)
@@ -368,7 +369,8 @@ static bool copy_choice(const struct stage_choice *from, struct stage_choice *to
 
 bool stage_price_insist(struct cut_problem *problem, struct stage_price *price, struct error *error)
 {
-    if (price->fits || !problem->places->is_chain || !problem->schedule.is_alone)
+    const uint64_t budget = problem->request->limits.budget;
+    if (price->fits || !problem->places->is_chain || !problem->schedule.is_alone || (budget && budget < PATIENT_BUDGET))
         return true;
     const struct stage_price *exact =
         stage_price_choices(problem, &problem->exact, price->stage, price->from, price->to, error);

@@ -39,7 +39,8 @@ struct stage_price *stage_price_of(struct cut_problem *problem, struct stage_tab
 struct stage_price *stage_price_choices(struct cut_problem *problem, struct stage_table *table, uint32_t stage,
                                         uint32_t from, uint32_t to, struct error *error);
 
-// Where no way was found to fit layers of the table `narrow`, in one order, looks for one as long as for a proof.
+// Where no way was found to fit layers of the table `narrow`, in one order, looks for one as long as for a proof. Of a
+// small budget nothing more.
 bool stage_price_insist(struct cut_problem *problem, struct stage_price *price, struct error *error);
 
 // What the layers spend on recomputation at least, by sums alone; NO_TIME where they do not fit. A Lagrangian bound: a
