@@ -69,7 +69,7 @@ static bool check(const struct hunt *hunt, struct error *error)
     const struct search_request *request = &hunt->request;
     const char *title = hunt->target == TARGET_MEGATRON ? "Megatron-Core" : "torchtitan";
     if (!profile_has_one_order(request->profile) && !request->wanted.own_order)
-        return error_set(error, "%s cuts the model's own order of layers: add --own-order", title);
+        return error_set(error, "%s cuts the model's own order of layers: plan in that order", title);
     if (hunt->target == TARGET_MEGATRON && (request->given || (strcmp(request->schedule, "1f1b") != 0
                                                                && strcmp(request->schedule, "interleaved") != 0)))
         return error_set(error, "Megatron-Core has no schedule %.60s: it has 1f1b and interleaved",

@@ -24,10 +24,11 @@ for stray in $(git ls-files 2> /dev/null | grep -v / | grep -E '\.(json|svg|txt)
     fault "$stray is no part of the tree"
 done
 
-# Which of the partitioner's folders use which; files outside of them are below, but for plan_search, which dispatches.
+# Which of the partitioner's folders use which; files outside of them are below, but for plan_search, which dispatches, and
+# target_search, which asks that for each target.
 if ! grep -o '#include "partitioner/[^"]*"' -r partitioner --include='*.[ch]' |
     sed 's|:#include "| |; s|"$||; s|partitioner/||g' | awk '
-        function part(file) { return file ~ /^plan_search\./ ? "plan_search" : file ~ /\// ? substr(file, 1, index(file, "/") - 1) : "." }
+        function part(file) { return file ~ /^(plan|target)_search\./ ? "plan_search" : file ~ /\// ? substr(file, 1, index(file, "/") - 1) : "." }
         part($1) != part($2) { print part($1), part($2) }' | tsort > /dev/null 2> "$links"; then
     fault "folders of partitioner/ use each other in a circle: $(cat "$links")"
 fi
