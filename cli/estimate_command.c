@@ -171,6 +171,7 @@ static int run(int count, char **arguments)
     struct rated_device device;
     if (!transformer_load(given.config, &model, &error) || !rated_device_load(given.device, &device, &error))
         return command_fail(&error);
+    estimate_say_left_out(given.config, &model);
     struct estimate *estimate = malloc(sizeof *estimate);
     struct profile *profile = NULL;
     int code = 0;

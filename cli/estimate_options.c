@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "cli/command.h"
 #include "cli/options.h"
 #include "profiler/estimate/framework.h"
 
@@ -147,6 +148,13 @@ static error_t take(int key, char *argument, struct argp_state *state)
 }
 
 const struct argp estimate_argp = { .options = options, .parser = take };
+
+void estimate_say_left_out(const char *config, const struct transformer *model)
+{
+    if (model->predicted > 0)
+        command_say("%s: num_nextn_predict_layers is %llu: multi-token prediction is not estimated, so training takes more"
+                    " time and memory than is said", config, (unsigned long long)model->predicted);
+}
 
 void estimate_name_files(const char *config, const char *device_file, const struct rated_device *device,
                          struct error *error)

@@ -40,6 +40,7 @@ struct transformer {
     uint64_t experts, chosen, expert_ffn, shared_ffn, dense_layers, expert_every;
     bool gated_shared;     // the shared expert is weighed by a product of its own
     bool corrected_router;  // a bias per expert
+    uint64_t predicted;     // layers that predict tokens further on (multi-token prediction), which are not estimated
     bool biased_experts;    // of every product, the router's as well
     // Latent attention: queries and keys of nope + rope, values of their own size.
     bool is_latent;

@@ -422,4 +422,6 @@ void transformer_read_family(struct json *root, struct transformer *model)
     if (model->is_rotary)
         read_rotary_base(root, model);
     read_activation(root, model);
+    if (has(root, "num_nextn_predict_layers"))
+        model->predicted = json_u64(root, "num_nextn_predict_layers", 0, TRANSFORMER_MOST_LAYERS);
 }

@@ -73,3 +73,8 @@ hidden() { weir estimate config.json --device h100-sxm --tensor 2 --json "$@" | 
 hidden --like torchtitan; hidden --like torchtitan --overlap all
 weir estimate config.json --device v100-32 --dtype fp16 --attention flash; echo "exit $?"
 weir estimate config.json --device h100-sxm --gradients 3; echo "exit $?"
+# Layers that predict further tokens are not estimated, and that is said.
+sed 's/"vocab_size"/"num_nextn_predict_layers": 1, "vocab_size"/' config.json > further.json
+weir estimate further.json --device h100-sxm -o further.profile.json
+weir sweep --config further.json --device h100-sxm --devices 8 --global-batch 8 --tensor 8 --recompute none > /dev/null
+sed 's/layers": 1,/layers": null,/' further.json > none.json; weir estimate none.json --device h100-sxm -o none.profile.json
