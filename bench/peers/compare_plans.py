@@ -119,7 +119,8 @@ def planned(model, inputs, target, arguments):
     profile = weir.profile(model, sample, loss_fn=loss_of, target=sample_of(target, arguments),
                            stages=arguments.ranks if arguments.price_dispatch else None)
     if dist.get_rank() == 0:
-        request = {"schedule": arguments.schedule, "micro_batches": arguments.micro_batches}
+        request = {"schedule": arguments.schedule, "micro_batches": arguments.micro_batches,
+                   "optimizer": "sgd"}  # steps are made without any: no moments
         plan = weir.partition(profile, cluster, **request)
         stages = len(plan.document["stages"])
         peer, _ = auto_partition(profile, cluster, stages, **request)
@@ -152,10 +153,11 @@ def peak_off(pipeline, plan, inputs, target):
     def size(tensors):
         return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
     parameters = list(pipeline.parameters())
-    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+    for parameter in parameters:
+        parameter.grad = None  # as an optimizer's zero_grad() does; a step adds its own up beside those of before
     _, levels = levels_of(torch.device("cpu"),
                           lambda around: around("step", lambda: pipeline.step(inputs, target=target)))
-    counted = size(parameters) + size(gradients) + levels["step"].peak
+    counted = size(parameters) + levels["step"].peak
     predicted = sum(plan.document["stages"][stage]["memory"]["peak_bytes"] for stage in pipeline.stages)
     off = torch.tensor([predicted / counted - 1, 1 - predicted / counted])
     dist.all_reduce(off, op=dist.ReduceOp.MAX)
