@@ -39,7 +39,7 @@ struct given {
     enum estimate_shard shard;
     struct numbers blocks;
     struct stated_words stated;
-    bool has_placement, has_shard, has_target, csv;
+    bool has_placement, has_shard, has_target, has_optimizer, csv;
     enum plan_target target;
     enum optimizer_kind optimizer;
     struct estimate_request how;
@@ -163,6 +163,22 @@ static void take_slow(const char *argument, struct given *given, struct argp_sta
     given->slow_permille = rate / 1000;
 }
 
+// A stated layout is judged, and has no plan: what asks for something of one would be dropped.
+static void refuse_beside_stated(const struct given *given, struct argp_state *state)
+{
+    const struct { const char *option; bool is_given; } others[] = {
+        { "plan", given->plan }, { "profile", given->profile }, { "svg", given->svg }, { "csv", given->csv },
+        { "megatron", given->megatron }, { "torchtitan", given->torchtitan }, { "for", given->has_target },
+        { "without", given->without }, { "slow", given->slow }, { "price", given->price > 0 },
+        { "watts", given->watts > 0 }, { "optimizer", given->has_optimizer },
+    };
+    const bool is_stated = given->stated.recompute || given->stated.layout || given->blocks.count > 0;
+    for (size_t i = 0; is_stated && i < sizeof others / sizeof others[0]; i++)
+        if (others[i].is_given)
+            argp_error(state, "--%s: is about plans, and a stated layout (--recompute, --blocks, --layout) is only judged:"
+                       " leave one of the two out", others[i].option);
+}
+
 static error_t take(int key, char *argument, struct argp_state *state)
 {
     struct given *given = state->input;
@@ -204,6 +220,7 @@ static error_t take(int key, char *argument, struct argp_state *state)
         return 0;
     case KEY_OPTIMIZER:
         given->optimizer = option_name(argument, "--optimizer", optimizer_names, state);
+        given->has_optimizer = true;
         return 0;
     case KEY_BUDGET:
         given->budget = option_count(argument, "--budget", 1, JSON_MAX, state);
@@ -229,6 +246,7 @@ static error_t take(int key, char *argument, struct argp_state *state)
             argp_error(state, "--config needs --device, --devices and --global-batch");
         if (given->csv && given->shared.json)
             argp_error(state, "--csv or --json, not both");
+        refuse_beside_stated(given, state);
         return 0;
     default:
         return take_file(key, argument, given, state);
