@@ -11,6 +11,7 @@
 #include "profiler/block_names.h"
 #include "profiler/estimate/estimated.h"
 #include "profiler/profile_reorder.h"
+#include "schedules/generators/generate.h"
 
 // What is known so far of all numbers of blocks that run again.
 struct hunt {
@@ -64,10 +65,40 @@ static bool find_units(struct hunt *hunt, struct error *error)
     return true;
 }
 
+// Neither has stages that are held unlike each other.
+static bool check_layout(const struct search_request *request, const char *title, struct error *error)
+{
+    const struct search_layout *layout = &request->layout;
+    if (request->free.variants)
+        return error_set(error, "%s is not told of variants of layers: plan without them", title);
+    for (uint32_t s = 0; s < layout->stages; s++)
+        if (layout->variants && layout->variants[s])
+            return error_set(error, "%s is not told of variants of layers: plan without them", title);
+    if (request->free.replicas)
+        return error_set(error, "%s has as many replicas of every stage: say how many", title);
+    for (uint32_t s = 1; layout->replicas && s < layout->stages; s++)
+        if (layout->replicas[s] != layout->replicas[0])
+            return error_set(error, "%s has as many replicas of every stage, but stage 0 has %u and stage %u has %u", title,
+                             layout->replicas[0], s, layout->replicas[s]);
+    return true;
+}
+
+// Nor weights that change while micro-batches are under way.
+static bool check_weights(const struct search_request *request, const char *title, struct error *error)
+{
+    struct generator generator;
+    return search_generator(request, &generator, error)
+        && (generator.weights == WEIGHTS_FLUSH
+            || error_set(error, "%s updates its weights while micro-batches are under way, which %s does not",
+                         request->schedule, title));
+}
+
 static bool check(const struct hunt *hunt, struct error *error)
 {
     const struct search_request *request = &hunt->request;
     const char *title = hunt->target == TARGET_MEGATRON ? "Megatron-Core" : "torchtitan";
+    if (!check_layout(request, title, error) || !check_weights(request, title, error))
+        return false;
     if (!profile_has_one_order(request->profile) && !request->wanted.own_order)
         return error_set(error, "%s cuts the model's own order of layers: plan in that order", title);
     if (hunt->target == TARGET_MEGATRON && (request->given || (strcmp(request->schedule, "1f1b") != 0

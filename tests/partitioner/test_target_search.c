@@ -176,7 +176,26 @@ static void what_a_framework_has_not_is_refused(void **state)
     assert_null(plan_search_for(&request, TARGET_MEGATRON, &error));
     assert_error(error, "Megatron-Core has no schedule zb-h1: it has 1f1b and interleaved");
     error = (struct error){ 0 };
+    request.schedule = "pipedream";
+    assert_null(plan_search_for(&request, TARGET_TORCHTITAN, &error));
+    assert_error(error, "pipedream updates its weights while micro-batches are under way, which torchtitan does not");
+    error = (struct error){ 0 };
     request.schedule = "1f1b";
+    request.free.replicas = true;
+    assert_null(plan_search_for(&request, TARGET_MEGATRON, &error));
+    assert_error(error, "Megatron-Core has as many replicas of every stage: say how many");
+    error = (struct error){ 0 };
+    request.free = (struct search_freedom){ .variants = true };
+    assert_null(plan_search_for(&request, TARGET_MEGATRON, &error));
+    assert_error(error, "Megatron-Core is not told of variants of layers: plan without them");
+    error = (struct error){ 0 };
+    request.free.variants = false;
+    static const uint32_t replicas[] = { 2, 1 };
+    request.layout = (struct search_layout){ .replicas = replicas, .stages = 2 };
+    assert_null(plan_search_for(&request, TARGET_MEGATRON, &error));
+    assert_error(error, "Megatron-Core has as many replicas of every stage, but stage 0 has 2 and stage 1 has 1");
+    error = (struct error){ 0 };
+    request.layout = (struct search_layout){ 0 };
     for (size_t l = 0; l < profile->layer_count; l++) {
         free(profile->layers[l].name);
         profile->layers[l].name = strdup(l ? "a" : "b");
