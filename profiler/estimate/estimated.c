@@ -228,6 +228,8 @@ static void read_like(struct json *object, struct estimate_request *request)
     struct error error = { 0 };
     if (json_has(object, "gradient_bytes"))
         request->gradient_bytes = (uint32_t)json_u64(object, "gradient_bytes", 2, 4);
+    if (request->gradient_bytes == 3)
+        json_refuse_key(object, "gradient_bytes", "gradients are of 2 bytes or of 4");
     if (!json_has(object, "like"))
         return;
     json_string_into(object, "like", name, sizeof name);

@@ -131,6 +131,8 @@ static struct refusal {
     { "refused: a framework nobody knows", "\"sequence\": 4096", "\"like\": \"magatron\", \"sequence\": 4096",
       "p.json: estimate.like: \"magatron\" is none of megatron, megatron-2022, megatron-2021, nemo, bridge, bridge-2025,"
       " torchtitan, torchtitan-2024, fsdp, deepspeed, internevo: did you mean megatron?" },
+    { "refused: gradients of 3 bytes", "\"sequence\": 4096", "\"gradient_bytes\": 3, \"sequence\": 4096",
+      "p.json: estimate.gradient_bytes: gradients are of 2 bytes or of 4" },
     { "refused: no word at all", "\"loss\": \"inplace\",", "", "p.json: estimate.loss: is missing" },
     { "refused: a degree of nothing", "\"sequence\": 4096", "\"sequence\": 4096, \"tensor\": 0",
       "p.json: estimate.tensor: is 0; it must be from 1 to 65536" },
