@@ -7,16 +7,10 @@
 
 #define MIB ((double)(1 << 20))
 
-static const struct framework *framework_of(const struct judgement *judgement)
-{
-    const struct framework *like = judgement->request.how.like;
-    return like ? like : &frameworks[0];
-}
-
 static bool is_by_operation(const struct judgement *judgement)
 {
     return judgement->request.recompute.how == STATED_SELECTIVE
-        && framework_of(judgement)->selective == SELECTIVE_OPERATIONS;
+        && framework_of(&judgement->request.how)->selective == SELECTIVE_OPERATIONS;
 }
 
 // --- time --------------------------------------------------------------------------------------------------------
@@ -212,7 +206,7 @@ void stated_costs(const struct judgement *judgement, const struct stated_stage *
         kept += here * kept_bytes(judgement, (enum layer_part)i, stage->counts[i], stage->again[i]);
         held += stage->counts[i] * (double)parts[i].held_for_weight_bytes;
     }
-    if (framework_of(judgement)->keeps_outputs)
+    if (framework_of(&judgement->request.how)->keeps_outputs)
         kept += (double)parts[PART_ATTENTION].output_bytes;
     if (is_last)
         transient = fmax(transient, (double)(parts[PART_HEAD].saved_bytes + parts[PART_HEAD].backward_workspace_bytes));

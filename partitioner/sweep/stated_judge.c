@@ -8,12 +8,6 @@
 #include "schedules/generators/generate.h"
 #include "schedules/simulate.h"
 
-static const struct framework *framework_of(const struct judgement *judgement)
-{
-    const struct framework *like = judgement->request.how.like;
-    return like ? like : &frameworks[0];
-}
-
 // --- what can be -------------------------------------------------------------------------------------------------
 
 static bool check_request(const struct stated_request *request, struct error *error)
@@ -66,7 +60,7 @@ static struct messages messages_of(const struct judgement *judgement)
 {
     const struct stated_request *request = &judgement->request;
     const struct estimate_request *how = &judgement->estimate.request;
-    const struct framework *like = framework_of(judgement);
+    const struct framework *like = framework_of(&judgement->request.how);
     const struct config_request placing = { .device = request->device, .devices = (uint32_t)judgement->devices };
     const struct config_row row = {
         .tensor = (uint32_t)how->tensor, .context = (uint32_t)how->context, .data = (uint32_t)how->data,
@@ -248,7 +242,7 @@ static void multiply(struct stated_time *time, double by)
 // first forward, where the framework does that; a tenth at least is not hidden.
 static double reduced_ns(const struct judgement *judgement, double micro_batch_ns)
 {
-    const struct framework *like = framework_of(judgement);
+    const struct framework *like = framework_of(&judgement->request.how);
     const double gather = like->hides_gather ? 0 : judgement->estimate.gather_ns / judgement->request.ranks;
     const double reduce = judgement->estimate.reduce_ns / judgement->request.ranks - gather;
     return gather + (like->hides_reduction ? fmax(0.1 * reduce, reduce - micro_batch_ns) : reduce);

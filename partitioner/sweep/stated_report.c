@@ -43,7 +43,7 @@ static void print_layout(const struct judgement *judgement, struct text *text)
              (unsigned long long)how->sequence);
     text_add(text, ", %s; run again: %s", request->ranks > 1 ? request->schedule : "one rank", again_of(request));
     text_add(text, "; estimated\n");
-    framework_say(how->like ? how->like : &frameworks[0], text);
+    framework_say(framework_of(how), text);
 }
 
 static void print_share(const char *what, double ns, const struct judgement *judgement, struct text *text)
@@ -227,7 +227,7 @@ void judgement_write(const struct judgement *judgement, const struct stated_best
     json_put_u64(&writer, "version", 1);
     json_put_string(&writer, "model", judgement->request.model->name);
     json_put_string(&writer, "device", judgement->request.device->name);
-    json_put_string(&writer, "like", (how->like ? how->like : &frameworks[0])->name);
+    json_put_string(&writer, "like", framework_of(how)->name);
     write_layout(judgement, &writer);
     json_put_u64(&writer, "iteration_ns", judgement->iteration_ns);
     json_put_fraction(&writer, "utilization", judgement->utilization);

@@ -178,6 +178,11 @@ const struct framework *framework_find(const char *name, struct error *error)
     return NULL;
 }
 
+const struct framework *framework_of(const struct estimate_request *request)
+{
+    return request->like ? request->like : &frameworks[0];
+}
+
 void framework_names(struct text *text)
 {
     for (size_t i = 0; frameworks[i].name; i++)
@@ -228,7 +233,7 @@ void framework_fill(const struct transformer *model, const struct rated_device *
 
 struct framework_states framework_states(const struct transformer *model, const struct estimate_request *request)
 {
-    const struct framework *like = request->like ? request->like : &frameworks[0];
+    const struct framework *like = framework_of(request);
     struct framework_states states = like->bf16;
     if (profile_dtype_bytes(request->dtype) >= 4)
         states = (struct framework_states){ 4, 4, 8, 0, 4, 0 };  // which need no copy

@@ -59,6 +59,9 @@ extern const struct framework frameworks[];
 
 const struct framework *framework_find(const char *name, struct error *error);
 
+// The one that a request is like; of one that says none the first.
+const struct framework *framework_of(const struct estimate_request *request);
+
 // "megatron, megatron-2022, .."
 void framework_names(struct text *text);
 
