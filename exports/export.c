@@ -246,8 +246,8 @@ static bool say_states(struct export *export, struct error *error)
 static bool say_common(struct export *export, struct error *error)
 {
     if (!export->profile)
-        export_say(export, "What the profile was estimated for is its to say (--profile), if it was: degrees, numbers and"
-                           " the model are not told here.");
+        export_say(export, "Parallel degrees, number formats and the model are told only with the plan's profile"
+                           " (--profile).");
     if (export->pipelines > 1)
         export_say(export, "Each of the %u replicas is a pipeline of its own with %u of the micro-batches: data"
                    " parallelism.", export->pipelines, export->micro_batches);
