@@ -103,6 +103,10 @@ class Schedules(unittest.TestCase):
                 cut_pipes(weir.Plan.from_json(weir.torch.pipelines.as_plan(two).json()), order)
             self.assertEqual((sentence, 2), (str(refused.exception), refused.exception.code), name)
 
+    def test_a_module_in_place_of_the_plan_is_refused(self):
+        with self.assertRaisesRegex(weir.WeirError, "a Linear is no plan: pipeline\\(model, plan, "):
+            weir.torch.pipelines.as_plan(torch.nn.Linear(2, 2))
+
     def test_every_schedule_is_either_run_or_refused(self):
         with self.assertRaises(weir.WeirError) as listed:
             weir.schedule("no such", ranks=2, micro_batches=4)

@@ -90,7 +90,12 @@ def _check_all_have(plan: Plan, schedule: Union[Schedule, str, dict, None], grou
 def as_plan(plan: Union[Plan, str, dict]) -> Plan:
     if isinstance(plan, dict):
         return Plan.from_json(json.dumps(plan))
-    return Plan.from_json(plan) if isinstance(plan, str) else plan
+    if isinstance(plan, str):
+        return Plan.from_json(plan)
+    if not isinstance(plan, Plan):
+        raise refusal(f"a {type(plan).__name__} is no plan: pipeline(model, plan, ..) takes a weir.Plan, its text, or a "
+                      "dict of it")
+    return plan
 
 
 def device_of(device: Any, group: Optional[dist.ProcessGroup]) -> torch.device:
