@@ -1,9 +1,10 @@
 // Whether searches keep to their deadlines, and what more time is worth: hard requests, each with deadlines from 0.3 to
 // 20 s and no other limit. And what a first plan takes, of a budget of 1, against its profile read and its plan checked.
 //
-//     bench_deadlines [--until SECONDS] [TEXT]
+//     bench_deadlines [--until SECONDS] [--profiles NAME,...] [TEXT]
 //
-// --until: no longer deadlines (20); TEXT: of all requests those whose names contain it. Exits with 1 where a search took
+// --until: no longer deadlines (20); --profiles: these alone, named as plan_case.h has them, by six schedules; TEXT: of all
+// requests those whose names contain it. Exits with 1 where a search took
 // 0.3 s of processor time longer than it might, or has no plan where one with more time has. Other work on the machine
 // makes searches late by the wall clock, too: that is marked, and no fault.
 #include <stdio.h>
@@ -149,24 +150,47 @@ static bool try_case(const char *line, double until, unsigned *faults, struct er
     return good;
 }
 
+static bool try_profile(const char *profile, double until, unsigned *faults, struct error *error)
+{
+    static const char *const schedules[] = { "gpipe", "1f1b", "pipedream", "zb-h1", "zb-v", "interleaved", NULL };
+    const char *slash = strrchr(profile, '/');
+    bool good = true;
+    for (size_t s = 0; good && schedules[s]; s++)
+        for (unsigned ranks = 4; good && ranks <= 8; ranks *= 2) {
+            char line[500];
+            snprintf(line, sizeof line, "%.50s-%s-p%u %s %s m=%u all budget=4000000000000000 | %u devices, 1TiB, 12GB/s 5us",
+                     slash ? slash + 1 : profile, schedules[s], ranks, profile, schedules[s], 2 * ranks, ranks);
+            good = try_case(line, until, faults, error);
+        }
+    return good;
+}
+
 int main(int count, char **arguments)
 {
     struct error error = { 0 };
     unsigned faults = 0;
-    const bool is_limited = count > 2 && strcmp(arguments[1], "--until") == 0;
-    const double until = is_limited ? strtod(arguments[2], NULL) : 20;
-    const char *only = count > 1 + 2 * is_limited ? arguments[1 + 2 * is_limited] : "";
-    if (!real_profiles_are_here())
-        return 0;
-    printf("%-36s deadline  took, of CPU         iteration       gap\n", "request");
-    for (size_t i = 0; cases[i]; i++) {
-        if (!strstr(cases[i], only))
-            continue;
-        if (!try_case(cases[i], until, &faults, &error)) {
-            fprintf(stderr, "bench_deadlines: %s\n", error.text);
-            return 3;
-        }
+    double until = 20;
+    char *names = NULL;
+    int i = 1;
+    for (; i + 1 < count && strncmp(arguments[i], "--", 2) == 0; i += 2) {
+        if (strcmp(arguments[i], "--until") == 0)
+            until = strtod(arguments[i + 1], NULL);
+        else if (strcmp(arguments[i], "--profiles") == 0)
+            names = arguments[i + 1];
+        else
+            break;
     }
+    if (i + 1 < count || (i < count && arguments[i][0] == '-'))
+        return fprintf(stderr, "Usage: bench_deadlines [--until SECONDS] [--profiles NAME,...] [TEXT]\n"), 2;
+    const char *only = i < count ? arguments[i] : "";
+    bool good = true;
+    printf("%-36s deadline  took, of CPU         iteration       gap\n", "request");
+    for (char *name = names ? strtok(names, ",") : NULL; good && name; name = strtok(NULL, ","))
+        good = try_profile(name, until, &faults, &error);
+    for (size_t c = 0; good && !names && real_profiles_are_here() && cases[c]; c++)
+        good = !strstr(cases[c], only) || try_case(cases[c], until, &faults, &error);
+    if (!good)
+        return fprintf(stderr, "bench_deadlines: %s\n", error.text), 3;
     printf("%u searches were late, or have no plan where there is one\n", faults);
     return faults > 0;
 }

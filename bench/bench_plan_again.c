@@ -1,9 +1,9 @@
 // Plans made again: the plan of ample memory with exactly its own peak, and with more budget. Neither may be worse.
 // PipeDream's profiles, chains and graphs, over all orders of the layers, by several schedules.
 //
-//     bench_plan_again [--only TEXT] [--every N] [--graphs N] [--budgets N]
+//     bench_plan_again [--only TEXT] [--every N] [--graphs N] [--budgets N] [--profiles NAME,...]
 //
-// --only: requests whose names contain the text; --every: each Nth of them (1); --graphs: so many random graphs of 20 to
+// --profiles: these alone, named as plan_case.h has them, such as files of `weir profile`; --only: requests whose names contain the text; --every: each Nth of them (1); --graphs: so many random graphs of 20 to
 // 1,300 layers (12); --budgets: the first so many of 0.2, 1 and 5 M. Exits with 1 where a plan is worse than it may be.
 #include <stdio.h>
 #include <stdlib.h>
@@ -85,11 +85,12 @@ static bool try_case(struct bench *bench, const char *line, struct error *error)
 
 static bool try_profile(struct bench *bench, const char *profile, struct error *error)
 {
+    const char *slash = strrchr(profile, '/'), *short_name = slash ? slash + 1 : profile;
     bool good = true;
     for (size_t s = 0; good && schedules[s]; s++)
         for (unsigned ranks = 4; good && ranks <= 8; ranks *= 2) {
-            char name[80], line[300];
-            snprintf(name, sizeof name, "%s-%s-p%u", profile, schedules[s], ranks);
+            char name[80], line[500];
+            snprintf(name, sizeof name, "%s-%s-p%u", short_name, schedules[s], ranks);
             if ((bench->only && !strstr(name, bench->only)) || bench->seen++ % bench->every != 0)
                 continue;
             snprintf(line, sizeof line, "%s %s %s m=%u | %u devices, 1TiB, 12GB/s 5us", name, profile, schedules[s],
@@ -99,10 +100,25 @@ static bool try_profile(struct bench *bench, const char *profile, struct error *
     return good;
 }
 
+static bool try_all(struct bench *bench, struct error *error)
+{
+    bool good = true;
+    for (size_t i = 0; good && real_profiles_are_here() && profiles[i]; i++)
+        good = try_profile(bench, profiles[i], error);
+    for (unsigned long g = 0; good && g < bench->graphs; g++) {
+        char profile[40];
+        const unsigned long layers = 20 + 1280 * g / (bench->graphs > 1 ? bench->graphs - 1 : 1);
+        snprintf(profile, sizeof profile, "graph%lu.%lu", layers, g + 1);
+        good = try_profile(bench, profile, error);
+    }
+    return good;
+}
+
 int main(int count, char **arguments)
 {
     struct bench bench = { .every = 1, .graphs = USUAL_GRAPHS, .budgets = BUDGETS };
     struct error error = { 0 };
+    char *names = NULL;
     for (int i = 1; i < count; i += 2) {
         const unsigned long number = i + 1 < count ? strtoul(arguments[i + 1], NULL, 10) : 0;
         if (i + 1 < count && strcmp(arguments[i], "--only") == 0)
@@ -113,18 +129,15 @@ int main(int count, char **arguments)
             bench.graphs = number;
         else if (i + 1 < count && strcmp(arguments[i], "--budgets") == 0)
             bench.budgets = number;
+        else if (i + 1 < count && strcmp(arguments[i], "--profiles") == 0)
+            names = arguments[i + 1];
         else
-            return fprintf(stderr, "Usage: bench_plan_again [--only TEXT] [--every N] [--graphs N] [--budgets N]\n"), 2;
+            return fprintf(stderr, "Usage: bench_plan_again [--only TEXT] [--every N] [--graphs N] [--budgets N]"
+                                   " [--profiles NAME,...]\n"), 2;
     }
-    bool good = true;
-    for (size_t i = 0; good && real_profiles_are_here() && profiles[i]; i++)
-        good = try_profile(&bench, profiles[i], &error);
-    for (unsigned long g = 0; good && g < bench.graphs; g++) {
-        char profile[40];
-        const unsigned long layers = 20 + 1280 * g / (bench.graphs > 1 ? bench.graphs - 1 : 1);
-        snprintf(profile, sizeof profile, "graph%lu.%lu", layers, g + 1);
-        good = try_profile(&bench, profile, &error);
-    }
+    bool good = names || try_all(&bench, &error);
+    for (char *name = names ? strtok(names, ",") : NULL; good && name; name = strtok(NULL, ","))
+        good = try_profile(&bench, name, &error);
     if (!good)
         return fprintf(stderr, "bench_plan_again: %s\n", error.text), 3;
     printf("%lu requests, %lu plans are worse than they may be\n", bench.tried, bench.faults);

@@ -28,9 +28,17 @@ static struct profile *find_graph(const char *word, struct error *error)
     return made_graph(layers, *rest == '.' ? strtoull(rest + 1, NULL, 10) : 1, error);
 }
 
-// "inception_v3", "inception_v3*2", "chain500".
+static bool is_file(const char *word)
+{
+    const size_t length = strlen(word);
+    return length > 5 && strcmp(word + length - 5, ".json") == 0;
+}
+
+// "inception_v3", "inception_v3*2", "chain500", "profile.json".
 static struct profile *find_profile(char *word, struct error *error)
 {
+    if (is_file(word))
+        return profile_load(word, error);
     char *times = strchr(word, '*');
     if (times)
         *times++ = '\0';

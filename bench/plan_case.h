@@ -4,8 +4,8 @@
 //     name of the case         profile, schedule, words | the cluster's synopsis
 //
 // A profile is one of PipeDream's, `chain500` (made_chain.h), `graph300.7` (made_graph.h, and its
-// seed), `inception_v3*2` (twice, one after the other), or `gnmt~3`: the third draw of times that
-// vary by 3 %. All devices of the cluster are ranks. The words are
+// seed), `inception_v3*2` (twice, one after the other), `gnmt~3` (the third draw of times that vary
+// by 3 %), or a file whose name ends in .json. All devices of the cluster are ranks. The words are
 //
 //     m=N                    micro-batches
 //     all                    over all orders of the layers, not the profile's own
