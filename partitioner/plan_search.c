@@ -466,14 +466,20 @@ static bool climb_rungs(struct climb *climb, uint64_t budget, struct error *erro
     return good;
 }
 
+// Of a plan for thousands of ranks the check alone may take longer than the deadline.
+static bool has_no_time(const struct climb *climb)
+{
+    return climb->best && clock_now_ns() - climb->began_ns >= climb->given->limits.deadline_ns;
+}
+
 // What time allows is not the same twice: no rungs, but a glance at whether a plan that wants no limit may fit.
 static bool climb_until(struct climb *climb, uint64_t budget, struct error *error)
 {
     enum { GLANCE = 16 };
     bool found;
     return climb_without_limits(climb, 1 + budget / GLANCE, UINT64_MAX, 2 * GLANCE, &found, error)
-        && climb_without_limits(climb, budget, UINT64_MAX, 2, &found, error)
-        && (found || climb->is_ended || climb_within_limits(climb, budget, UINT64_MAX, error));
+        && (has_no_time(climb) || climb_without_limits(climb, budget, UINT64_MAX, 2, &found, error))
+        && (found || climb->is_ended || has_no_time(climb) || climb_within_limits(climb, budget, UINT64_MAX, error));
 }
 
 static struct plan *finish_climb(struct climb *climb, struct error *error)
