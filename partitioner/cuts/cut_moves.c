@@ -5,9 +5,10 @@
 //     a stage split, two made one     | a b c d | e | f |    ->   | a b | c d | e f |
 //     layers across, in a graph       | a b | c d |          ->   | a | b c d |  (and all of its stage that needs b)
 //
-// First whichever helps, until none does; then, with what is left of the budget, moves drawn at random, that are taken
-// also where they lose a little, and less and less (threshold accepting, Dueck and Scheuer 1990); then again whichever
-// helps. Most moves are turned down by the work of a single rank, and only the others are simulated.
+// First whichever helps, until none does. Then moves drawn at random, with half of what is left of the budget: they are
+// taken also where they lose a little, and less and less (threshold accepting, Dueck and Scheuer 1990). With the other half
+// some moves away from the best, whatever they lose, and on from there (iterated local search, Lourenço, Martin and Stützle
+// 2003). Most moves are turned down by the work of a single rank, and only the others are simulated.
 #include <stdlib.h>
 
 #include "common/random.h"
@@ -265,9 +266,43 @@ static void wander(struct moves *moves, double heat, struct search_part part)
     }
 }
 
+// Draws moves until none of so many in a row helped.
+static void settle(struct moves *moves, const struct search_part *part)
+{
+    enum { PATIENCE = 2000 };
+    for (unsigned idle = 0; idle < PATIENCE && !is_over(moves) && !part_is_over(moves->problem->context, part);) {
+        const uint64_t before_ns = moves->now.value_ns;
+        uint32_t from, to;
+        moves->problem->context->work++;
+        moves->limit_ns = before_ns + 1;
+        if (draw(moves, &from, &to) && complete(moves, from, to))
+            take(moves);
+        idle = moves->now.value_ns < before_ns ? 0 : idle + 1;
+    }
+}
+
+// Goes some moves away from the best, whatever they lose, and settles. Where memory is tight most moves are not possible,
+// and moves that lose little lead nowhere.
+static void hop(struct moves *moves, struct search_part part)
+{
+    enum { MOST_AWAY = 30 };
+    settle(moves, &part);
+    while (moves->best->most_lacking == 0 && !is_over(moves) && !part_is_over(moves->problem->context, &part)) {
+        cut_state_copy(&moves->now, moves->best, moves->problem);
+        for (uint64_t left = 1 + random_below(&moves->seed, MOST_AWAY); left > 0; left--) {
+            uint32_t from, to;
+            moves->problem->context->work++;
+            moves->limit_ns = NO_TIME;
+            if (draw(moves, &from, &to) && complete(moves, from, to))
+                take(moves);
+        }
+        settle(moves, &part);
+    }
+}
+
 bool cut_improve(struct cut_problem *problem, struct cut_state *best, struct search_part part, struct error *error)
 {
-    enum { ROUNDS = 4 };
+    enum { ROUNDS = 4, WARM_ROUNDS = 2 };
     struct moves moves = { .problem = problem, .best = best, .part = part, .seed = 1, .error = error };
     moves.layers = malloc((problem->places->layers + (size_t)1) * sizeof moves.layers[0]);
     bool good = moves.layers || error_no_memory(error, "a search");
@@ -277,8 +312,12 @@ bool cut_improve(struct cut_problem *problem, struct cut_state *best, struct sea
     if (good && best->is_exact)  // choices of another table: moves make theirs anew
         good = cut_state_complete(problem, &moves.now, 0, problem->stages, NO_TIME, error);
     for (unsigned round = 0; good && round < ROUNDS && !is_over(&moves) && problem->stages > 1; round++) {
+        const struct search_part share = part_split(problem->context, &part, 1, ROUNDS - round);
         descend(&moves);
-        wander(&moves, 1.0 / (1 << (2 * round)), part_split(problem->context, &part, 1, ROUNDS - round));
+        if (round < WARM_ROUNDS)
+            wander(&moves, 1.0 / (1 << (2 * round)), share);
+        else
+            hop(&moves, share);
         if (!best->is_exact)
             cut_state_copy(&moves.now, best, problem);
         descend(&moves);
