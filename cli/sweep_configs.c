@@ -357,8 +357,6 @@ static enum plan_target target_of(const struct given *given)
 
 static struct config_request request_of(const struct given *given)
 {
-    static const char *const exported[] = { "1f1b", "interleaved", "zb-v" };  // Megatron-Core has the first two
-    static const enum config_placement titan[] = { PLACEMENT_DATA_INSIDE };  // it has the pipeline outermost
     struct config_request request = {
         .how = given->how,
         .devices = (uint32_t)given->devices,
@@ -386,15 +384,9 @@ static struct config_request request_of(const struct given *given)
         .interrupted = command_interrupted(),
         .progress = show,
     };
-    request.target = target_of(given);
-    if (request.target == TARGET_TORCHTITAN && !given->has_placement) {
-        request.placements.at = titan;
-        request.placements.count = 1;
-    }
-    if (!given->schedule_count && request.target != TARGET_ANY) {
-        request.schedules = exported;
-        request.schedule_count = request.target == TARGET_MEGATRON || given->megatron ? 2 : 3;
-    }
+    config_request_for(&request, target_of(given));
+    if (given->megatron && !given->schedule_count && request.target != TARGET_ANY)
+        request.schedule_count = 2;  // those that Megatron-Core has, too
     return request;
 }
 

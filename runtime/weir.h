@@ -318,7 +318,9 @@ struct weir_planning {
     // What the search may choose beyond cuts and recomputation; variants, of layers of one's own, for planning alone.
     bool choose_replicas, choose_devices, choose_fewer_devices, choose_variants;
     bool own_order;      // a graph's layers stay in the order that the profile has; usual: all orders are searched
-    // The same, given.
+    // Only plans that this framework can be told: "megatron" or "torchtitan" (docs/exports.md); usual: "any".
+    const char *target;
+    // What the search may choose, given.
     struct weir_numbers replicas;  // ranks of each stage, which add up to `ranks`
     struct weir_numbers devices;   // of each rank
     const struct weir_pin *pins;
@@ -439,6 +441,7 @@ struct weir_config_sweeping {
     const char *placement;         // "tp-cp-ep-dp-pp" or "tp-cp-ep-pp-dp", Megatron's orders of devices; usual: both
     const char *const *schedules;  // usual: "1f1b", "interleaved", "zb-h1", "zb-v"; such as flush
     size_t schedule_count;
+    const char *target;     // as planning.target; only its schedules and its order of devices are then tried
     const char *optimizer;  // usual: "adamw-master"
     uint64_t memory_bytes;  // of each device; usual: the device's, without what is reserved
     uint64_t budget;        // units of work for each of the best plans; usual: 200000

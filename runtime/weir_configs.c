@@ -48,6 +48,15 @@ static bool given_placement(const char *name, struct config_placements *placemen
     return true;
 }
 
+static bool given_target(const char *name, struct config_request *request, struct error *error)
+{
+    unsigned target;
+    if (!given_choice(name, "target", plan_target_names, &target, error))
+        return false;
+    config_request_for(request, (enum plan_target)target);
+    return true;
+}
+
 static struct sweep_list list(struct weir_numbers numbers)
 {
     return (struct sweep_list){ numbers.at, numbers.count };
@@ -88,6 +97,7 @@ static bool read_request(const struct weir_config_sweeping *given, enum estimate
     };
     return is_asked(given, error) && given_shards(given, shards, error)
         && given_placement(given->placement, &request->placements, error)
+        && given_target(given->target, request, error)
         && given_estimating(&given->estimating, &request->how, error)
         && (!given->optimizer || given_optimizer(given->optimizer, &request->holding.optimizer, error));
 }

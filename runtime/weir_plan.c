@@ -11,6 +11,7 @@
 #include "partitioner/integer/second_opinion.h"
 #include "partitioner/explain/plan_prove.h"
 #include "partitioner/plan_search.h"
+#include "partitioner/target_search.h"
 #include "partitioner/search/search_given.h"
 #include "partitioner/search/search_telling.h"
 #include "partitioner/sweep/sweep.h"
@@ -129,7 +130,10 @@ static struct plan *search_by(const struct schedule *given, const struct weir_pl
                     .interrupted = watching_stop(&watching), .progress = tell_search, .self = &watching },
     };
     struct search_pin *pins = NULL;
-    struct plan *plan = give_by_hand(planning, &request, &pins, error) ? plan_search(&request, error) : NULL;
+    unsigned target;
+    const bool good = given_choice(planning->target, "target", plan_target_names, &target, error)
+                   && give_by_hand(planning, &request, &pins, error);
+    struct plan *plan = good ? plan_search_for(&request, (enum plan_target)target, error) : NULL;
     plan_search_blame_deadline(planning->deadline_ns, error);
     free(pins);
     return plan;

@@ -366,6 +366,19 @@ static bool leave_out(struct config_sweep *sweep, uint64_t since, struct error *
     return sweep->left_out || why.kind == ERROR_INPUT || error_set_kind(error, why.kind, "%s", why.text);
 }
 
+void config_request_for(struct config_request *request, enum plan_target target)
+{
+    static const char *const schedules[] = { "1f1b", "interleaved", "zb-v" };  // Megatron-Core has the first two
+    static const enum config_placement titan[] = { PLACEMENT_DATA_INSIDE };  // it has the pipeline outermost
+    request->target = target;
+    if (target == TARGET_TORCHTITAN && request->placements.count == 0)
+        request->placements = (struct config_placements){ titan, 1 };
+    if (request->schedule_count == 0 && target != TARGET_ANY) {
+        request->schedules = schedules;
+        request->schedule_count = target == TARGET_MEGATRON ? 2 : 3;
+    }
+}
+
 struct config_sweep *config_sweep_run(const struct config_request *request, struct error *error)
 {
     const uint64_t since = clock_now_ns();

@@ -124,6 +124,9 @@ struct config_sweep {
     char met[300];                  // and the first that came there
 };
 
+// Plans in a framework's words: what the request leaves open of schedules and placements is what that has.
+void config_request_for(struct config_request *request, enum plan_target target);
+
 // NULL where the request cannot be (ERROR_INPUT), or a machine's trouble ends it. What the request points to outlives the
 // sweep.
 struct config_sweep *config_sweep_run(const struct config_request *request, struct error *error);

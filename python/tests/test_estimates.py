@@ -121,6 +121,17 @@ class Configs(Case):
                                    optimizer='adam8bit', budget=3000, threads=1)
         self.assertEqual(found.json(), said)
 
+    def test_plans_for_a_framework_are_what_it_can_be_told(self):
+        found = weir.sweep_configs(LLAMA, 'h100-sxm', devices=8, global_batch=32, ranks=4, target='megatron')
+        self.assertLessEqual({row['schedule'] for row in found}, {'1f1b', 'interleaved'})
+        self.assertEqual(found.best.document['for'], 'megatron')
+        alone = weir.partition(found.profile, '4 devices, 80GiB, 300GB/s 3us', schedule='1f1b', micro_batches=8,
+                               optimizer='adamw-master', target='torchtitan')
+        self.assertEqual(alone.document['for'], 'torchtitan')
+        with self.assertRaisesRegex(weir.WeirError, 'Megatron-Core has no schedule zb-v'):
+            weir.partition(found.profile, '4 devices, 80GiB, 300GB/s 3us', schedule='zb-v', micro_batches=8,
+                           target='megatron')
+
     def test_where_nothing_fits_there_is_no_best(self):
         found = weir.sweep_configs(LLAMA, 'h100-sxm', devices=2, global_batch=4, memory='1GiB')
         self.assertIsNone(found.best)

@@ -476,7 +476,7 @@ def partition(profile: Profile, cluster: Union[str, Document], *, schedule: Unio
               shard: str = 'none', host: Iterable[str] = (), window: Optional[int] = None,
               step_rate: Optional[int] = None, choose: Iterable[str] = (), replicas: Optional[Iterable[int]] = None,
               devices: Optional[Iterable[int]] = None, pins: Optional[Mapping[str, int]] = None, own_order: bool = False,
-              budget: Optional[int] = None, deadline: Optional[Time] = None,
+              target: Optional[str] = None, budget: Optional[int] = None, deadline: Optional[Time] = None,
               progress: Optional[Progress] = None) -> Plan:
     """The plan with the least simulated time of an iteration that fits the devices' memory.
 
@@ -491,6 +491,7 @@ def partition(profile: Profile, cluster: Union[str, Document], *, schedule: Unio
     `window` (layers), `step_rate` (bytes per second). `choose`, what the search may choose too: replicas, devices,
     fewer (devices without work), variants. Or given: `replicas`, the ranks of each stage; `devices`, that of each rank;
     `pins`, the stages of some layers, by name. `own_order`: layers of a graph stay in the order that the profile has.
+    `target`: only plans that this framework can be told, "megatron" or "torchtitan" (docs/exports.md).
 
     `budget`: units of work. `deadline`: seconds, or "10s"; plans then vary. `progress` is called with a line on how
     far the search is, some ten times a second. Ctrl-C ends it with the best plan so far, whose certificate says
@@ -512,7 +513,7 @@ def partition(profile: Profile, cluster: Union[str, Document], *, schedule: Unio
         choose_replicas='replicas' in choose, choose_devices='devices' in choose,
         choose_fewer_devices='fewer' in choose, choose_variants='variants' in choose,
         replicas=numbers(replicas, 'replicas'), devices=numbers(devices, 'devices', 0), pins=pinned,
-        pin_count=len(pinned), own_order=own_order,
+        pin_count=len(pinned), own_order=own_order, target=encode(target),
         budget=whole(budget, 'budget', 1, 2**53 - 1), deadline_ns=time_ns(deadline, 'deadline'),
         watch=ctypes.pointer(watch))
     planning.given = schedule  # alive as long as the call is

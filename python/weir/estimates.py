@@ -159,7 +159,8 @@ def sweep_configs(config: Union[Path, Document], device: Union[str, Document], *
                   context: Choice = None, expert: Choice = None, ranks: Choice = None, chunks: Choice = None,
                   micro_batch: Choice = None, placement: Optional[str] = None,
                   shard: Union[str, Iterable[str]] = (), schedules: Union[str, Iterable[str]] = (),
-                  optimizer: str = 'adamw-master', memory: Optional[Size] = None, price: float = 0, watts: float = 0,
+                  target: Optional[str] = None, optimizer: str = 'adamw-master', memory: Optional[Size] = None,
+                  price: float = 0, watts: float = 0,
                   sequence: Optional[int] = None, dtype: str = 'bf16', products: Optional[str] = None,
                   like: str = 'megatron', attention: Optional[str] = None, overlap: Optional[str] = None,
                   dispatch: Optional[str] = None, loss: Optional[str] = None,
@@ -167,7 +168,8 @@ def sweep_configs(config: Union[Path, Document], device: Union[str, Document], *
                   compiled: Optional[bool] = None, hidden_experts: Optional[bool] = None, blocking: bool = False,
                   again: Union[str, Iterable[str]] = (), within: Optional[int] = None,
                   gradient_bytes: Optional[int] = None, budget: Optional[int] = None,
-                  deadline: Optional[Time] = None, threads: Optional[int] = None, progress: Optional[Progress] = None) -> ConfigSweep:
+                  deadline: Optional[Time] = None, threads: Optional[int] = None,
+                  progress: Optional[Progress] = None) -> ConfigSweep:
     """A plan for every way to share a transformer out over devices that are not here: docs/estimate.md.
 
     `config`, `device` and how layers are estimated as estimate() takes them. `devices`: how many there are; `without`:
@@ -176,7 +178,8 @@ def sweep_configs(config: Union[Path, Document], device: Union[str, Document], *
     that may be good if not given: the degrees `tensor`, `context` and `expert`; `ranks` of a pipeline and `chunks`,
     stages on each; `micro_batch`, sequences in one; `shard`, what devices with the same part of the model hold once
     (none, optimizer, gradients, weights); `placement`, "tp-cp-ep-dp-pp" or "tp-cp-ep-pp-dp"; `schedules`, such as
-    flush. `optimizer`: adamw-master (the usual), which trains in 16 bits, or another that partition() takes.
+    flush. `target`: only plans that this framework can be told, "megatron" or "torchtitan". `optimizer`: adamw-master
+    (the usual), which trains in 16 bits, or another that partition() takes.
 
     `memory` of each device, such as "70GiB", instead of the device's own. `price` and `watts` of a device for an hour:
     what 10^9 tokens cost, and take. `budget`: units of work for each of the best plans. `deadline`: seconds, or "10s";
@@ -199,9 +202,9 @@ def sweep_configs(config: Union[Path, Document], device: Union[str, Document], *
         tensor=numbers(tensor, 'tensor'), context=numbers(context, 'context'), expert=numbers(expert, 'expert'),
         ranks=numbers(ranks, 'ranks'), chunks=numbers(chunks, 'chunks'),
         micro_batch=numbers(micro_batch, 'micro_batch'), shards=shards, shard_count=len(shards), schedules=names,
-        schedule_count=len(names), optimizer=encode(optimizer), memory_bytes=size(memory, 'memory'),
-        budget=whole(budget, 'budget', 1, 2**53 - 1), deadline_ns=time_ns(deadline, 'deadline'),
-        threads=whole(threads, 'threads', 1, 1024), watch=ctypes.pointer(watch))
+        schedule_count=len(names), target=encode(target), optimizer=encode(optimizer),
+        memory_bytes=size(memory, 'memory'), budget=whole(budget, 'budget', 1, 2**53 - 1),
+        deadline_ns=time_ns(deadline, 'deadline'), threads=whole(threads, 'threads', 1, 1024), watch=ctypes.pointer(watch))
     try:
         texts = run_answer('sweep_configs', _config(config), ctypes.byref(sweeping),
                            behind=[ctypes.byref(best), ctypes.byref(profile)], watch=watch, progress=progress)

@@ -76,7 +76,7 @@ class Planning(Structure):
         ('memory_bytes', c_uint64), ('shard', c_char_p), ('optimizer_on_host', c_bool), ('activations_on_host', c_bool),
         ('window', c_uint32), ('step_rate', c_uint64), ('choose_replicas', c_bool), ('choose_devices', c_bool),
         ('choose_fewer_devices', c_bool), ('choose_variants', c_bool), ('own_order', c_bool),
-        ('replicas', Numbers), ('devices', Numbers),
+        ('target', c_char_p), ('replicas', Numbers), ('devices', Numbers),
         ('pins', POINTER(Pin)), ('pin_count', c_size_t), ('budget', c_uint64), ('deadline_ns', c_uint64),
         ('watch', POINTER(Watch)),
     ]
@@ -113,8 +113,8 @@ class ConfigSweeping(Structure):
         ('slow_permille', c_uint32), ('global_batch', c_uint64), ('price', c_double), ('watts', c_double), ('tensor', Numbers), ('context', Numbers), ('expert', Numbers),
         ('ranks', Numbers), ('chunks', Numbers), ('micro_batch', Numbers), ('shards', POINTER(c_char_p)),
         ('shard_count', c_size_t), ('placement', c_char_p), ('schedules', POINTER(c_char_p)),
-        ('schedule_count', c_size_t), ('optimizer', c_char_p), ('memory_bytes', c_uint64), ('budget', c_uint64),
-        ('deadline_ns', c_uint64), ('threads', c_uint), ('watch', POINTER(Watch)),
+        ('schedule_count', c_size_t), ('target', c_char_p), ('optimizer', c_char_p), ('memory_bytes', c_uint64),
+        ('budget', c_uint64), ('deadline_ns', c_uint64), ('threads', c_uint), ('watch', POINTER(Watch)),
     ]
 
 

@@ -143,6 +143,37 @@ static void lists_narrow_what_is_tried(void **state)
     lose(&found);
 }
 
+static void plans_in_a_frameworks_words_are_what_weir_partition_makes(void **state)
+{
+    (void)state;
+    static const uint32_t two = 2, one = 1;
+    struct weir_error error = { 0 };
+    struct weir_config_sweeping sweeping = usual;
+    sweeping.target = "megatron";
+    sweeping.tensor = sweeping.ranks = (struct weir_numbers){ &two, 1 };
+    sweeping.expert = sweeping.micro_batch = (struct weir_numbers){ &one, 1 };
+    struct found found = find(&sweeping);
+    struct json_document *document = parse(found.answer.document);
+    struct json root = json_root(document), rows = json_array(&root, "rows"), row;
+    while (json_next(&rows, &row)) {
+        const char *schedule = json_string(&row, "schedule");
+        assert_true(strcmp(schedule, "1f1b") == 0 || strcmp(schedule, "interleaved") == 0);
+    }
+    json_free(document);
+    char *swept = weir_plan_document(found.best, &error);
+    assert_non_null(strstr(swept, "\"for\": \"megatron\""));
+    weir_text_free(swept);
+    const struct weir_planning planning = { .cluster = "2 devices, 80GiB, 300GB/s 3us", .schedule = "1f1b",
+                                            .micro_batches = 8, .optimizer = "adamw-master", .target = "torchtitan" };
+    struct weir_plan *plan = weir_partition(found.profile, &planning, &error);
+    assert_good(plan, error);
+    char *planned = weir_plan_document(plan, &error);
+    assert_non_null(strstr(planned, "\"for\": \"torchtitan\""));
+    weir_text_free(planned);
+    weir_plan_free(plan);
+    lose(&found);
+}
+
 static void what_is_not_wanted_is_not_handed_out(void **state)
 {
     (void)state;
@@ -266,6 +297,8 @@ static void what_cannot_be_is_a_sentence(void **state)
     REFUSES("4 of 4 devices are slow, which leaves none; say how fast the device is instead", wrong.without = 4;
             wrong.slow = 4; wrong.slow_permille = 800);
     REFUSES("slow devices have 1 to 1000 thousandths of the rate of others, not 0", wrong.slow = 1);
+    REFUSES("target: \"megatro\" is none of any, megatron, torchtitan: did you mean megatron?",
+            wrong.target = "megatro");
     REFUSES("placement: \"dp-pp\" is none of tp-cp-ep-dp-pp, tp-cp-ep-pp-dp", wrong.placement = "dp-pp");
     REFUSES("price: -1 is no amount, which is 0 or more", wrong.price = -1);
     REFUSES("watts: inf is no amount, which is 0 or more", wrong.watts = INFINITY);
@@ -279,6 +312,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plan_and_profile_are_those_of_the_best_row),
         cmocka_unit_test(lists_narrow_what_is_tried),
+        cmocka_unit_test(plans_in_a_frameworks_words_are_what_weir_partition_makes),
         cmocka_unit_test(what_is_not_wanted_is_not_handed_out),
         cmocka_unit_test(where_nothing_fits_there_is_neither_plan_nor_profile),
         cmocka_unit_test(a_sweep_that_is_stopped_has_the_best_so_far),
