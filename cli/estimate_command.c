@@ -135,9 +135,8 @@ static const struct argp argp = {
            "(llama, mistral, qwen2, qwen3, gpt2, gpt_neox, mixtral, qwen2_moe, qwen3_moe, deepseek_v2, deepseek_v3, "
            "gpt_oss, gemma, gemma2, gemma3_text, olmo2, phi3, granite, glm4_moe, kimi_k2, llama4_text)."
            "\v"
-           "Layers run as Megatron-Core runs them (NVIDIA/Megatron-LM) or as --like says: what a tuned run reaches. "
-           "The profile's device stands for one of each --tensor x --context group in the cluster that is planned for. "
-           "docs/estimate.md says how far off times are.\n\n"
+           "Layers run as Megatron-Core runs them (NVIDIA/Megatron-LM) or as --like says: what a tuned run reaches "
+           "(docs/estimate.md). The profile's device stands for one of each --tensor x --context group of the cluster.\n\n"
            "Examples:\n  weir estimate config.json --device h100-sxm --tensor 8 -o profile.json\n"
            "  weir estimate config.json --device a100-80 --sequence 2048 --explain\n",
 };
@@ -171,7 +170,6 @@ static int run(int count, char **arguments)
     struct rated_device device;
     if (!transformer_load(given.config, &model, &error) || !rated_device_load(given.device, &device, &error))
         return command_fail(&error);
-    estimate_say_left_out(given.config, &model);
     struct estimate *estimate = malloc(sizeof *estimate);
     struct profile *profile = NULL;
     int code = 0;

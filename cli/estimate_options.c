@@ -10,7 +10,7 @@ enum {
     KEY_SEQUENCE = KEY_ESTIMATE,
     KEY_DTYPE, KEY_PRODUCTS, KEY_ATTENTION, KEY_OVERLAP, KEY_SEQUENCE_PARALLEL, KEY_GRAPHS, KEY_HIDDEN_EXPERTS,
     KEY_COMPILED, KEY_DISPATCH, KEY_AGAIN,
-    KEY_BLOCKING, KEY_LOSS, KEY_LIKE, KEY_WITHIN, KEY_GRADIENTS,
+    KEY_BLOCKING, KEY_LOSS, KEY_LIKE, KEY_WITHIN, KEY_GRADIENTS, KEY_MTP,
 };
 
 enum { MOST_TOKENS = 1 << 26 };
@@ -32,6 +32,7 @@ static const struct argp_option options[] = {
     { "compiled", KEY_COMPILED, "NO", OPTION_ARG_OPTIONAL, "Small passes are part of other kernels", 0 },
     { "within", KEY_WITHIN, "N", 0, "--shard is within groups of N devices (all)", 0 },
     { "gradients", KEY_GRADIENTS, "BYTES", 0, "Of a gradient: 2 or 4 (the framework's)", 0 },
+    { "without-mtp", KEY_MTP, 0, 0, "Without multi-token prediction, if CONFIG has it", 0 },
     { 0 },
 };
 
@@ -132,6 +133,9 @@ static error_t take(int key, char *argument, struct argp_state *state)
     case KEY_GRADIENTS:
         request->gradient_bytes = take_gradients(argument, state);
         return 0;
+    case KEY_MTP:
+        request->without_mtp = true;
+        return 0;
     case KEY_ATTENTION:
     case KEY_OVERLAP:
     case KEY_DISPATCH:
@@ -148,13 +152,6 @@ static error_t take(int key, char *argument, struct argp_state *state)
 }
 
 const struct argp estimate_argp = { .options = options, .parser = take };
-
-void estimate_say_left_out(const char *config, const struct transformer *model)
-{
-    if (model->predicted > 0)
-        command_say("%s: num_nextn_predict_layers is %llu: multi-token prediction is not estimated, so training takes more"
-                    " time and memory than is said", config, (unsigned long long)model->predicted);
-}
 
 void estimate_name_files(const char *config, const char *device_file, const struct rated_device *device,
                          struct error *error)

@@ -10,9 +10,6 @@
 // Its input is a struct estimate_request.
 extern const struct argp estimate_argp;
 
-// What of the model is not estimated, in a sentence on standard error.
-void estimate_say_left_out(const char *config, const struct transformer *model);
-
 // In front of why something cannot be estimated: of what the device lacks its file, where it has one; of all else the
 // model's config.json, and the device's file, too.
 void estimate_name_files(const char *config, const char *device_file, const struct rated_device *device,

@@ -420,7 +420,7 @@ int command_run_configs(int count, char **arguments)
         request.model = &model;
         request.device = &device;
         request.self = &progress;
-        estimate_say_left_out(given.config, &model);
+        estimate_leave_out(&given.how, &model);
         if (are_schedules(&given, &error) && config_check(&request, &error) && judges(&given)) {
             judged = sweep_stated(&request, &given.stated, &given.shared);
         } else if (error.kind == ERROR_NONE) {  // else an option is wrong, and no file

@@ -19,6 +19,15 @@ uint32_t export_blocks(const struct export *export, uint32_t stage)
     return blocks;
 }
 
+bool export_has_predicted(const struct export *export, uint32_t stage)
+{
+    const struct unit *end, *unit = units_of(export, stage, &end);
+    for (; unit < end; unit++)
+        if (unit->kind == UNIT_PREDICTED)
+            return true;
+    return false;
+}
+
 bool export_runs_again(const struct export *export, const struct unit *unit)
 {
     for (uint32_t l = unit->first; l < unit->end; l++)

@@ -340,6 +340,21 @@ static bool check_blocks(const struct export *export, struct error *error)
                      (unsigned long long)export->estimated->model.layers, export->outline.blocks);
 }
 
+// Behind the blocks frameworks that know their own models have a head, and nothing else.
+static bool check_predicted(const struct export *export, struct error *error)
+{
+    const uint64_t predicted = export->estimated ? export->estimated->model.predicted : 0;
+    const bool is_megatron = export->format->words == &megatron_words;
+    if (export->format->words->grain < GRAIN_BLOCKS || (predicted == 0 && export->outline.predicted == 0))
+        return true;
+    if (!is_megatron)
+        return error_set_kind(error, ERROR_ANSWER, "%s trains no multi-token prediction, which the plan has: estimate"
+                              " without it (--without-mtp), and plan again", export->format->title);
+    return predicted == 0 || predicted == export->outline.predicted
+        || error_set(error, "--units: of the layers behind the blocks %llu predict tokens further on; leave --units out",
+                     (unsigned long long)predicted);
+}
+
 static bool mark_told(struct export *export)
 {
     if (export->format->words->tells && export->estimated)
@@ -357,7 +372,7 @@ static bool fill(struct export *export, const struct export_request *request, st
 {
     return check_base(export, error) && check_plan(export, error) && find_schedule(export, error) && find_pipelines(export, error)
         && outline_fill(export, request, error) && (export->format->words->grain == GRAIN_NONE || fit(export, error))
-        && check_blocks(export, error) && mark_told(export) && say_common(export, error) && say_untold(export);
+        && check_blocks(export, error) && check_predicted(export, error) && mark_told(export) && say_common(export, error) && say_untold(export);
 }
 
 bool plan_export(const struct export_format *format, const struct export_request *request, struct text *text,

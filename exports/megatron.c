@@ -1,7 +1,8 @@
 // Megatron-Core: arguments of its training scripts.
 //
 //     Et*5|t*6|t*6|t*5L      --pipeline-model-parallel-layout: stages between bars, E the embedding, t a transformer
-//                            layer, L the loss (with the norm and the head before it); x*n is n times x
+//                            layer, m one that predicts tokens further on, L the loss (with the norm and the head
+//                            before it); x*n is n times x
 //
 // Of P ranks stage s is on rank s mod P, as Weir has it. What is recomputed is said once for all stages: the first N
 // layers of each (block), groups of N (uniform), or kinds of modules (selective).
@@ -61,6 +62,8 @@ static void write_layout(struct export *export)
             text_add(export->text, "t*%u", blocks);
         else
             text_add(export->text, blocks ? "t" : "");
+        if (export_has_predicted(export, s))
+            text_add_repeated(export->text, "m", export->outline.predicted);
     }
     text_add(export->text, "L'\n");
 }
@@ -119,6 +122,8 @@ static bool write(struct export *export, struct error *error)
     megatron_write_environment(export);
     text_add(export->text, "PIPELINE_ARGS=(\n    --num-layers %u\n    --pipeline-model-parallel-size %u\n",
              export->outline.blocks, export->ranks);
+    if (export->outline.predicted > 0)
+        text_add(export->text, "    --mtp-num-layers %u\n", export->outline.predicted);
     write_layout(export);
     if (export->plan->chunks > 1)
         write_group(export);

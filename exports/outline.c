@@ -96,7 +96,12 @@ bool outline_by_name(struct outline *outline, const struct plan *plan, enum grai
     for (uint32_t l = at; l < outline->layer_count; l++)
         if (block_name_read(outline->layers[l], &numbered))
             return refuse_layer(outline, l, "has a number, but stands behind layers without one", error);
-    add_ends(outline, grain, UNIT_OUTPUT, at, outline->layer_count);
+    for (; at + outline->predicted < outline->layer_count; outline->predicted++)
+        if (!block_name_is_predicted(outline->layers[at + outline->predicted]))
+            break;
+    if (outline->predicted > 0)
+        add_unit(outline, UNIT_PREDICTED, at, at + outline->predicted);
+    add_ends(outline, grain, UNIT_OUTPUT, at + outline->predicted, outline->layer_count);
     return true;
 }
 

@@ -12,7 +12,8 @@
 
 #include "partitioner/plan/plan.h"
 
-enum unit_kind { UNIT_INPUT, UNIT_BLOCK, UNIT_OUTPUT };
+// What predicts tokens further on ("mtp", "mtp.a") is one unit behind the blocks.
+enum unit_kind { UNIT_INPUT, UNIT_BLOCK, UNIT_PREDICTED, UNIT_OUTPUT };
 
 struct unit {
     uint32_t first, end;  // layers
@@ -25,7 +26,7 @@ struct outline {
     uint32_t layer_count;
     struct unit *units;
     uint32_t count;
-    uint32_t blocks;
+    uint32_t blocks, predicted;
 };
 
 // How fine a framework's units are.

@@ -66,6 +66,7 @@ extern const struct export_words megatron_words, torchtitan_words, deepspeed_wor
 // Of a stage: its blocks; how many of them have a layer that is to run again, and whether this unit has.
 uint32_t export_blocks(const struct export *export, uint32_t stage);
 uint32_t export_blocks_again(const struct export *export, uint32_t stage);
+bool export_has_predicted(const struct export *export, uint32_t stage);  // what predicts tokens further on
 bool export_runs_again(const struct export *export, const struct unit *unit);
 
 // Whether this pattern runs exactly those layers again that the plan does, in the same segments. With the same count

@@ -34,10 +34,12 @@ struct hunt {
 
 // --- units --------------------------------------------------------------------------------------
 
-// torchtitan cuts between the layers of the ends, too.
+// torchtitan cuts between the layers of the ends, too; Megatron-Core only behind all that predicts tokens further on.
 static bool begins_unit(const struct hunt *hunt, const char *before, const char *name)
 {
     struct block_name left, right;
+    if (block_name_is_predicted(before) != block_name_is_predicted(name))
+        return true;
     const bool left_is = block_name_read(before, &left), right_is = block_name_read(name, &right);
     if (left_is && right_is)
         return !block_name_is_same(before, &left, name);

@@ -37,3 +37,8 @@ bool block_name_is_same(const char *name, const struct block_name *block, const 
     return block_name_read(other, &of) && of.number == block->number && of.before == block->before
         && strncmp(name, other, block->before) == 0;
 }
+
+bool block_name_is_predicted(const char *name)
+{
+    return strncmp(name, "mtp", 3) == 0 && (!name[3] || name[3] == '.');
+}

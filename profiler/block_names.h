@@ -17,4 +17,7 @@ bool block_name_read(const char *name, struct block_name *block);
 // Whether two names are of one block, `block` being that of the first.
 bool block_name_is_same(const char *name, const struct block_name *block, const char *other);
 
+// Whether one predicts tokens further on, behind the blocks: "mtp", "mtp.a".
+bool block_name_is_predicted(const char *name);
+
 #endif

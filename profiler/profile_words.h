@@ -10,6 +10,6 @@ extern const char *const input_kept_words[];   // "none", "weight", "both", NULL
 extern const char *const split_words[];        // "assumed", "measured", NULL
 extern const char *const phase_words[PHASES];  // "forward", "backward_input", ...
 
-enum { PROFILE_VERSION = 9 };  // the newest; a document has the lowest that can hold it
+enum { PROFILE_VERSION = 10 };  // the newest; a document has the lowest that can hold it
 
 #endif

@@ -159,7 +159,7 @@ static bool has_shared_output(const struct profile_layer *layer)
 static uint64_t profile_version(const struct profile *profile)
 {
     if (profile->estimated)
-        return 9;
+        return profile->estimated->model.predicted > 0 ? 10 : 9;
     if (profile->sequences != SEQUENCES_UNSAID)
         return 8;
     for (size_t i = 0; i < profile->layer_count; i++)

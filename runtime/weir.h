@@ -273,6 +273,7 @@ struct weir_estimating {
     const char *like;       // the framework: "megatron" (usual), "nemo", "torchtitan", ..
     uint32_t within;        // `shard` is within groups of so many devices, which are alike; usual: all of them
     uint32_t gradient_bytes;  // of a gradient, 2 or 4; usual: as the framework has it
+    bool without_mtp;       // without multi-token prediction, where `config` has it
 };
 
 // `config`: the path of a Hugging Face config.json, or its text. Hands out where the time goes and the profile; either

@@ -174,6 +174,7 @@ bool weir_sweep_configs(const char *config, const struct weir_config_sweeping *s
         error_no_memory(&reason, "a sweep");
     else if (read_request(sweeping, shards, &request, &reason) && given_model(config, &model, &reason)
              && given_rated_device(sweeping->estimating.device, &device, &reason)) {
+        estimate_leave_out(&request.how, &model);
         request.model = &model;
         request.device = &device;
         request.interrupted = watching_stop(&watching);

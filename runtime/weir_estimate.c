@@ -94,6 +94,7 @@ bool given_estimating(const struct weir_estimating *given, struct estimate_reque
     request->blocking = given->blocking;
     request->within = given->within;
     request->gradient_bytes = given->gradient_bytes;
+    request->without_mtp = given->without_mtp;
     if (!given->again || estimate_again_parse(given->again, &request->again, error))
         return true;
     return error_at(error, "again");

@@ -51,8 +51,10 @@ bool weir_judge(const char *config, const struct weir_stating *stating, struct w
     struct stated_request request = { .model = &model, .device = &device };
     struct judgement *judgement = NULL;
     if (read_request(stating, &request, &reason) && given_model(config, &model, &reason)
-        && given_rated_device(stating->estimating.device, &device, &reason))
+        && given_rated_device(stating->estimating.device, &device, &reason)) {
+        estimate_leave_out(&request.how, &model);
         judgement = stated_judge(&request, &reason);
+    }
     if (!judgement)
         return tell(error, &reason);
     struct text document = { 0 }, text = { 0 };

@@ -44,6 +44,7 @@ bool config_costs_may_fit(const struct config_costs *costs, uint32_t ranks)
     for (uint64_t i = 0; i < costs->model->layers; i++)
         bytes += costs->fixed_bytes[estimate_attention_part(costs->model, i)]
             + costs->fixed_bytes[estimate_rest_part(costs->model, i)];
+    bytes += (double)costs->model->predicted * costs->fixed_bytes[PART_PREDICTED];
     return bytes / ranks <= costs->memory_bytes;
 }
 

@@ -210,8 +210,9 @@ void stated_costs(const struct judgement *judgement, const struct stated_stage *
         kept += (double)parts[PART_ATTENTION].output_bytes;
     if (is_last)
         transient = fmax(transient, (double)(parts[PART_HEAD].saved_bytes + parts[PART_HEAD].backward_workspace_bytes));
-    // A head that reads the embedding's table has a copy of it on another rank.
-    if (is_last && judgement->request.ranks * judgement->request.chunks > 1 && judgement->estimate.model.is_tied)
+    // A head that reads the embedding's table has a copy of it on another rank, as has what predicts tokens further on.
+    const bool reads_table = stage->counts[PART_PREDICTED] > 0 || (is_last && judgement->estimate.model.is_tied);
+    if (reads_table && judgement->request.ranks * judgement->request.chunks > 1 && stage->counts[PART_EMBEDDING] <= 0)
         add_states(judgement, PART_EMBEDDING, 1, bytes);
     row->fixed_bytes = (uint64_t)llround(bytes->weights + bytes->gradients + bytes->optimizer);
     row->kept_forward_bytes = (uint64_t)llround(kept);

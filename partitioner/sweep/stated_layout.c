@@ -107,10 +107,11 @@ static bool expand(const char **at, int depth, struct text *out, struct error *e
 
 // --- stages ------------------------------------------------------------------------------------------------------
 
-// Of those that are given out in order; what predicts tokens further on is as the last one.
+// Of those that are given out in order; what predicts tokens further on, of a model that has it, is a layer of its own,
+// and else as the last block.
 struct giving {
     const struct stated_request *request;
-    uint64_t block;
+    uint64_t block, predicted;
     struct stated_stage *stages;
 };
 
@@ -121,6 +122,12 @@ static void give_block(struct giving *giving, size_t stage)
     giving->stages[stage].counts[estimate_attention_part(model, block)]++;
     giving->stages[stage].counts[estimate_rest_part(model, block)]++;
     giving->block++;
+}
+
+static void give_predicted(struct giving *giving, size_t stage)
+{
+    giving->stages[stage].counts[PART_PREDICTED]++;
+    giving->predicted++;
 }
 
 static bool give_layout(struct giving *giving, size_t count, struct error *error)
@@ -134,6 +141,8 @@ static bool give_layout(struct giving *giving, size_t count, struct error *error
         stage += symbol == '|';
         if (stage >= count)
             good = error_set(error, "layout: it has more stages than ranks x chunks (%zu)", count);
+        else if (symbol == 'm' && giving->request->model->predicted > 0)
+            give_predicted(giving, stage);
         else if (symbol == 't' || symbol == 'm')
             give_block(giving, stage);
         else if (symbol == 'E' || symbol == 'L')
@@ -144,6 +153,9 @@ static bool give_layout(struct giving *giving, size_t count, struct error *error
     if (good && giving->block < giving->request->model->layers)
         good = error_set(error, "layout: it has %llu blocks of the model's %llu", (unsigned long long)giving->block,
                          (unsigned long long)giving->request->model->layers);
+    if (good && giving->predicted != giving->request->model->predicted)
+        good = error_set(error, "layout: it has m %llu times, and of the model's layers %llu predict tokens further on",
+                         (unsigned long long)giving->predicted, (unsigned long long)giving->request->model->predicted);
     if (good && stages.failed)
         good = error_no_memory(error, "a layout");
     text_clear(&stages);
@@ -171,6 +183,7 @@ static bool give_blocks(struct giving *giving, size_t count, struct error *error
             give_block(giving, s);
     }
     giving->stages[0].counts[PART_EMBEDDING] = 1;
+    giving->stages[count - 1].counts[PART_PREDICTED] = (double)request->model->predicted;
     giving->stages[count - 1].counts[PART_HEAD] = 1;
     return giving->block == request->model->layers
         || error_set(error, "blocks: they are not the model's %llu in all", (unsigned long long)request->model->layers);

@@ -115,7 +115,8 @@ static bool check_attention(const struct rated_device *device, enum attention_ho
 
 static void (*const makers[])(struct layer_maker *) = {
     [PART_EMBEDDING] = make_embedding, [PART_ATTENTION] = make_attention, [PART_WINDOWED] = make_attention,
-    [PART_MLP] = make_mlp, [PART_EXPERTS] = make_experts, [PART_HEAD] = make_head,
+    [PART_MLP] = make_mlp, [PART_EXPERTS] = make_experts, [PART_PREDICTED] = make_predicted,
+    [PART_HEAD] = make_head,
 };
 
 // So many that hold the same parameters, those of one pipeline's stage `stride` apart.
@@ -187,7 +188,7 @@ static void wait_for_host(const struct estimate *estimate, struct layer_estimate
 
 size_t estimate_layers(const struct transformer *model)
 {
-    return 2 * (size_t)model->layers + 2;
+    return 2 * (size_t)model->layers + (size_t)model->predicted + 2;
 }
 
 enum layer_part estimate_attention_part(const struct transformer *model, uint64_t block)
@@ -206,6 +207,8 @@ enum layer_part estimate_part(const struct transformer *model, size_t i)
         return PART_EMBEDDING;
     if (i == estimate_layers(model) - 1)
         return PART_HEAD;
+    if (i > 2 * model->layers)
+        return PART_PREDICTED;
     return i % 2 == 1 ? estimate_attention_part(model, i / 2) : estimate_rest_part(model, i / 2 - 1);
 }
 
@@ -261,11 +264,18 @@ static void add_update(struct estimate *estimate, double number)
     estimate->update_ns = pass_ns(&estimate->device, (UPDATED + number) * own);
 }
 
+void estimate_leave_out(const struct estimate_request *request, struct transformer *model)
+{
+    if (request->without_mtp)
+        model->predicted = 0;
+}
+
 bool estimate_model(const struct transformer *model, const struct rated_device *device,
                     const struct estimate_request *request, struct estimate *estimate, struct error *error)
 {
     *estimate = (struct estimate){ .model = *model, .device = *device, .request = *request };
     struct estimate_request *asked = &estimate->request;
+    estimate_leave_out(asked, &estimate->model);
     if (asked->sequence == 0)
         asked->sequence = model->longest;
     framework_fill(model, device, asked);

@@ -74,6 +74,7 @@ struct estimate_request {
     bool graphs;             // launches cost the host nothing
     bool blocking;           // the host waits for each kernel before it launches the next (CUDA_LAUNCH_BLOCKING)
     bool hidden_experts;     // what experts send is hidden behind other micro-batches' work
+    bool without_mtp;        // multi-token prediction is left out (estimate_leave_out())
     bool whole_blocks;       // the profile is not cut between a block's attention and its MLP
     bool fused_passes;       // neighbouring passes over memory are one kernel, as a compiler makes them
 };
@@ -86,7 +87,7 @@ struct estimate_request estimate_unsaid(void);
 
 // Where some layers see a window and others all, attention is the latter's.
 enum layer_part {
-    PART_EMBEDDING, PART_ATTENTION, PART_WINDOWED, PART_MLP, PART_EXPERTS, PART_HEAD, LAYER_PARTS
+    PART_EMBEDDING, PART_ATTENTION, PART_WINDOWED, PART_MLP, PART_EXPERTS, PART_PREDICTED, PART_HEAD, LAYER_PARTS
 };
 enum estimate_phase { ESTIMATE_F, ESTIMATE_I, ESTIMATE_W, ESTIMATE_PHASES };
 
@@ -117,6 +118,9 @@ struct estimate {
 };
 
 double phase_estimate_ns(const struct phase_estimate *phase);
+
+// Takes out of the model what the request leaves out of it.
+void estimate_leave_out(const struct estimate_request *request, struct transformer *model);
 
 // False with a sentence where degrees do not divide the model, or the device has no such products.
 bool estimate_model(const struct transformer *model, const struct rated_device *device,

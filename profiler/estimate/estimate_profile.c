@@ -89,13 +89,15 @@ static void set_spread(const struct estimate *estimate, struct profile_layer *la
 
 static bool set_layer(const struct estimate *estimate, size_t i, struct profile_layer *layer)
 {
-    static const char *const kinds[] = { "embedding", "attention", "attention", "mlp", "experts", "head" };
+    static const char *const kinds[] = { "embedding", "attention", "attention", "mlp", "experts", "mtp", "head" };
     const enum layer_part part = estimate_part(&estimate->model, i);
     char block[40] = "";
-    if (part != PART_EMBEDDING && part != PART_HEAD)
+    if (part != PART_EMBEDDING && part != PART_PREDICTED && part != PART_HEAD)
         snprintf(block, sizeof block, "block%zu.", (i - 1) / 2);
     char name[64];
     snprintf(name, sizeof name, "%s%s", block, kinds[part]);
+    if (part == PART_PREDICTED && estimate->model.predicted > 1)  // without a number, which a block has
+        snprintf(name, sizeof name, "mtp.%c", (int)('a' + i - 1 - 2 * estimate->model.layers));
     layer->name = strdup(name);
     layer->kind = strdup(kinds[part]);
     estimate_numbers(estimate, part, layer);
@@ -122,6 +124,25 @@ static bool forbid_cuts(const struct estimate *estimate, struct profile *profile
     return true;
 }
 
+// What predicts tokens further on reads the embedding's table, and a head that has none of its own.
+static bool lend_table(const struct estimate *estimate, struct profile *profile)
+{
+    const struct transformer *model = &estimate->model;
+    const uint32_t head = (uint32_t)profile->layer_count - 1;
+    const uint32_t end = model->is_tied ? head + 1 : head, first = head - (uint32_t)model->predicted;
+    if (first == end)
+        return true;
+    profile->tied = calloc(end - first, sizeof profile->tied[0]);
+    profile->lent = calloc(end - first, sizeof profile->lent[0]);
+    if (!profile->tied || !profile->lent)
+        return false;
+    for (uint32_t l = first; l < end; l++) {
+        profile->tied[profile->tied_count++] = (struct edge){ 0, l };
+        profile->lent[profile->lent_count++] = (struct edge){ 0, l };
+    }
+    return true;
+}
+
 static bool set_source(const struct estimate *estimate, struct profile *profile)
 {
     struct profile_source *source = &profile->source;
@@ -135,16 +156,7 @@ static bool set_source(const struct estimate *estimate, struct profile *profile)
     source->backward_split_measured = false;
     free(source->device);
     source->device = strdup(estimate->device.name);
-    if (!estimate->model.is_tied)
-        return source->device;
-    // The head has no table of its own: it reads the embedding's.
-    profile->tied = calloc(1, sizeof profile->tied[0]);
-    profile->lent = calloc(1, sizeof profile->lent[0]);
-    if (!source->device || !profile->tied || !profile->lent)
-        return false;
-    profile->tied_count = profile->lent_count = 1;
-    profile->tied[0] = profile->lent[0] = (struct edge){ 0, (uint32_t)profile->layer_count - 1 };
-    return true;
+    return source->device && lend_table(estimate, profile);
 }
 
 struct profile *estimate_profile(const struct estimate *estimate, struct error *error)

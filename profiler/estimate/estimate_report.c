@@ -7,7 +7,7 @@
 #include "profiler/estimate/estimate.h"
 #include "profiler/estimate/framework.h"
 
-static const char *const names[LAYER_PARTS] = { "embedding", "attention", "windowed", "mlp", "experts", "head" };
+static const char *const names[LAYER_PARTS] = { "embedding", "attention", "windowed", "mlp", "experts", "mtp", "head" };
 static const char *const phase_names[ESTIMATE_PHASES] = { "forward", "backward_input", "backward_weight" };
 
 static uint64_t whole(double ns)

@@ -67,6 +67,7 @@ static const struct member how_members[] = {
 
 static const struct member model_members[] = {
     { "layers", MODEL(layers), NUMBER, 0, 1, TRANSFORMER_MOST_LAYERS, NULL },
+    { "predicted", MODEL(predicted), NUMBER, 0, 0, TRANSFORMER_MOST_PREDICTED, NULL },
     NUMBER_OF_MODEL(hidden, 1), NUMBER_OF_MODEL(heads, 1), NUMBER_OF_MODEL(kv_heads, 1), NUMBER_OF_MODEL(head_size, 1),
     NUMBER_OF_MODEL(ffn, 1), NUMBER_OF_MODEL(vocabulary, 1), NUMBER_OF_MODEL(positions, 0), NUMBER_OF_MODEL(longest, 0),
     NUMBER_OF_MODEL(window, 0), NUMBER_OF_MODEL(local_window, 0), FLAG_OF_MODEL("chunks", has_chunks),

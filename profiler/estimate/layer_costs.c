@@ -659,6 +659,69 @@ void make_experts(struct layer_maker *maker)
         - (uint64_t)(split * (1 - 1 / maker->tensor));
 }
 
+// --- multi-token prediction -----------------------------------------------------
+
+static void add_layer(struct layer_estimate *all, const struct layer_estimate *part)
+{
+    for (int i = 0; i < ESTIMATE_PHASES; i++) {
+        struct phase_estimate *to = &all->phases[i];
+        const struct phase_estimate *from = &part->phases[i];
+        to->products_ns += from->products_ns;
+        to->attention_ns += from->attention_ns;
+        to->passes_ns += from->passes_ns;
+        to->communication_ns += from->communication_ns;
+        to->hidden_ns += from->hidden_ns;
+        to->launches += from->launches;
+    }
+    all->parameters += part->parameters;
+    all->expert_parameters += part->expert_parameters;
+    all->saved_bytes += part->saved_bytes;
+    all->held_for_weight_bytes += part->held_for_weight_bytes;
+    all->workspace_bytes = max_u64(all->workspace_bytes, part->workspace_bytes);
+    all->backward_workspace_bytes = max_u64(all->backward_workspace_bytes, part->backward_workspace_bytes);
+    all->flops += part->flops;
+}
+
+// A block as the last one is.
+static void add_last_block(struct layer_maker *maker)
+{
+    const struct transformer *model = maker->model;
+    struct layer_estimate *all = maker->layer, attention = { 0 }, rest = { 0 };
+    maker->window = (double)(transformer_is_local(model, model->layers - 1) ? model->local_window : model->window);
+    maker->layer = &attention;
+    make_attention(maker);
+    maker->layer = &rest;
+    (transformer_has_experts(model, model->layers - 1) ? make_experts : make_mlp)(maker);
+    maker->layer = all;
+    add_layer(all, &attention);
+    add_layer(all, &rest);
+}
+
+// What the blocks give and the table's row of the next token, each with a norm, beside each other through a product of
+// twice the width (Megatron-Core's multi_token_prediction.py: enorm, hnorm, eh_proj, a column parallel product). What the
+// blocks give goes on beside what comes of it, for the head has both.
+void make_predicted(struct layer_maker *maker)
+{
+    const struct transformer *model = maker->model;
+    const double hidden = (double)model->hidden, numbers = maker->tokens * hidden;
+    set_output(maker);
+    maker->layer->output_bytes *= 1 + model->predicted;
+    add_pass(maker, ESTIMATE_F, 2 * numbers);
+    add_pass(maker, ESTIMATE_W, 6 * numbers);
+    for (int i = 0; i < 2; i++) {
+        add_norm(maker);
+        keep(maker, maker->local_tokens * hidden);
+        keep_norm(maker);
+        enter_split(maker);
+    }
+    add_linear(maker, maker->tokens, 2 * hidden, hidden / maker->tensor, 1);
+    leave_split(maker);
+    hide_exchanges(maker);
+    maker->layer->parameters = 3 * (model->has_layer_norm ? 2 : 1) * model->hidden
+        + part_of(2 * hidden * hidden, maker->tensor);
+    add_last_block(maker);
+}
+
 // --- head ---------------------------------------------------------------------
 
 // In fp32: widened, the largest of each token, less that, its exponent, their sum; then divided.
@@ -726,6 +789,7 @@ static void add_cap(struct layer_maker *maker, double logits)
     keep(maker, logits);
 }
 
+// Once for each token that is predicted.
 void make_head(struct layer_maker *maker)
 {
     const struct transformer *model = maker->model;
@@ -755,6 +819,9 @@ void make_head(struct layer_maker *maker)
     keep(maker, maker->local_tokens * hidden);
     maker->layer->held_for_weight_bytes = tensor_bytes(number * logits);
     hold(maker, maker->local_tokens * hidden);
+    const struct layer_estimate once = *maker->layer;
+    for (uint64_t i = 0; i < model->predicted; i++)
+        add_layer(maker->layer, &once);
     const uint64_t norm = (model->has_layer_norm ? 2 : 1) * model->hidden;
     maker->layer->parameters = norm + (model->is_tied ? 0 : (uint64_t)words * model->hidden);
 }

@@ -25,6 +25,8 @@ void make_embedding(struct layer_maker *maker);
 void make_attention(struct layer_maker *maker);
 void make_mlp(struct layer_maker *maker);
 void make_experts(struct layer_maker *maker);
+// What predicts a token further on, behind the blocks; its logits and their loss are the head's.
+void make_predicted(struct layer_maker *maker);
 void make_head(struct layer_maker *maker);
 
 #endif

@@ -162,14 +162,23 @@ uint64_t transformer_head_parameters(const struct transformer *model)
     return norm_of(model) + (model->is_tied ? 0 : model->vocabulary * model->hidden);
 }
 
+static uint64_t block_parameters(const struct transformer *model, uint64_t block)
+{
+    return transformer_attention_parameters(model)
+        + (transformer_has_experts(model, block)
+               ? transformer_experts_parameters(model) + transformer_router_parameters(model)
+               : transformer_mlp_parameters(model));
+}
+
+uint64_t transformer_predicted_parameters(const struct transformer *model)
+{
+    return 3 * norm_of(model) + 2 * model->hidden * model->hidden + block_parameters(model, model->layers - 1);
+}
+
 uint64_t transformer_parameters(const struct transformer *model)
 {
     uint64_t sum = transformer_embedding_parameters(model) + transformer_head_parameters(model);
-    for (uint64_t i = 0; i < model->layers; i++) {
-        sum += transformer_attention_parameters(model);
-        sum += transformer_has_experts(model, i)
-            ? transformer_experts_parameters(model) + transformer_router_parameters(model)
-            : transformer_mlp_parameters(model);
-    }
-    return sum;
+    for (uint64_t i = 0; i < model->layers; i++)
+        sum += block_parameters(model, i);
+    return sum + (model->predicted ? model->predicted * transformer_predicted_parameters(model) : 0);
 }

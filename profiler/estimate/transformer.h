@@ -9,7 +9,7 @@
 
 #include "common/error.h"
 
-enum { TRANSFORMER_MOST_LAYERS = 4096, TRANSFORMER_NAME = 64 };
+enum { TRANSFORMER_MOST_LAYERS = 4096, TRANSFORMER_MOST_PREDICTED = 16, TRANSFORMER_NAME = 64 };
 
 struct transformer {
     char name[TRANSFORMER_NAME];  // the family, as the file says: "llama"
@@ -40,7 +40,7 @@ struct transformer {
     uint64_t experts, chosen, expert_ffn, shared_ffn, dense_layers, expert_every;
     bool gated_shared;     // the shared expert is weighed by a product of its own
     bool corrected_router;  // a bias per expert
-    uint64_t predicted;     // layers that predict tokens further on (multi-token prediction), which are not estimated
+    uint64_t predicted;     // layers behind the blocks that predict tokens further on (multi-token prediction)
     bool biased_experts;    // of every product, the router's as well
     // Latent attention: queries and keys of nope + rope, values of their own size.
     bool is_latent;
@@ -65,6 +65,9 @@ uint64_t transformer_attention_parameters(const struct transformer *transformer)
 uint64_t transformer_mlp_parameters(const struct transformer *transformer);        // likewise
 uint64_t transformer_experts_parameters(const struct transformer *transformer);    // of all experts, and nothing else
 uint64_t transformer_router_parameters(const struct transformer *transformer);  // beside: norm, router, shared ones
+// Of one that predicts tokens further on, without the table and the head that it borrows (DeepSeek-AI, arXiv 2412.19437,
+// 2.2): norms of what it reads and gives, a product of both, and a block as the last.
+uint64_t transformer_predicted_parameters(const struct transformer *transformer);
 uint64_t transformer_head_parameters(const struct transformer *transformer);       // none of its own where it is tied
 uint64_t transformer_parameters(const struct transformer *transformer);
 

@@ -423,5 +423,5 @@ void transformer_read_family(struct json *root, struct transformer *model)
         read_rotary_base(root, model);
     read_activation(root, model);
     if (has(root, "num_nextn_predict_layers"))
-        model->predicted = json_u64(root, "num_nextn_predict_layers", 0, TRANSFORMER_MOST_LAYERS);
+        model->predicted = json_u64(root, "num_nextn_predict_layers", 0, TRANSFORMER_MOST_PREDICTED);
 }

@@ -76,7 +76,7 @@ def estimate(config: Union[Path, Document], device: Union[str, Document], *, ten
              dispatch: Optional[str] = None, loss: Optional[str] = None, sequence_parallel: Optional[bool] = None,
              graphs: Optional[bool] = None, compiled: Optional[bool] = None, hidden_experts: Optional[bool] = None,
              blocking: bool = False, again: Union[str, Iterable[str]] = (), gradient_bytes: Optional[int] = None,
-             whole_blocks: bool = False, variants: Optional[str] = None) -> Estimate:
+             without_mtp: bool = False, whole_blocks: bool = False, variants: Optional[str] = None) -> Estimate:
     """What a transformer would cost on devices that are not here: docs/estimate.md.
 
     `config`: a Hugging Face config.json, or what is in it. `device`: "h100-sxm", a file, or a document. `tensor`,
@@ -85,7 +85,8 @@ def estimate(config: Union[Path, Document], device: Union[str, Document], *, ten
     what is not given of these is as that has it: `attention`, "fused", "flash", "plain" or "again"; `overlap`, messages
     behind products, "nothing", "backward" or "all"; `dispatch`, a token to "each" of its experts, or "once" to a group
     of devices that has some; `loss` of the logits, "inplace" as Megatron has it, "plain" as PyTorch, "fused" as
-    Transformer Engine or one "kernel" each way; `sequence_parallel`, `graphs`, `compiled`, `hidden_experts`; `gradient_bytes`, 2 or 4.
+    Transformer Engine or one "kernel" each way; `sequence_parallel`, `graphs`, `compiled`, `hidden_experts`;
+    `gradient_bytes`, 2 or 4. `without_mtp`: multi-token prediction, which `config` may have, is left out.
     `shard`: what devices of `data` hold once between them, or `within` groups of so many. `blocking`: the host waits for
     each kernel (CUDA_LAUNCH_BLOCKING). `again`: what is not kept but computed again in the backward, of "norms",
     "activations", "latent".
@@ -100,7 +101,8 @@ def estimate(config: Union[Path, Document], device: Union[str, Document], *, ten
         shard=encode(shard), within=whole(within, 'within', 1), dispatch=encode(dispatch), loss=encode(loss),
         sequence_parallel=_choice(sequence_parallel), graphs=_choice(graphs), hidden_experts=_choice(hidden_experts),
         compiled=_choice(compiled), blocking=blocking, again=_listed(again),
-        gradient_bytes=whole(gradient_bytes, 'gradient_bytes', 1), whole_blocks=whole_blocks, variants=encode(variants))
+        gradient_bytes=whole(gradient_bytes, 'gradient_bytes', 1), without_mtp=without_mtp, whole_blocks=whole_blocks,
+        variants=encode(variants))
     return Estimate(_config(config), estimating)
 
 
@@ -126,7 +128,7 @@ def judge(config: Union[Path, Document], device: Union[str, Document], *, micro_
           overlap: Optional[str] = None, dispatch: Optional[str] = None, loss: Optional[str] = None,
           sequence_parallel: Optional[bool] = None, graphs: Optional[bool] = None, compiled: Optional[bool] = None,
           hidden_experts: Optional[bool] = None, blocking: bool = False, again: Union[str, Iterable[str]] = (),
-          gradient_bytes: Optional[int] = None) -> Judgement:
+          gradient_bytes: Optional[int] = None, without_mtp: bool = False) -> Judgement:
     """What an iteration of this very layout takes, where that goes, what each rank holds, and whether it fits.
 
     `config`, `device` and how layers are estimated as estimate() takes them. `ranks` of a pipeline with `chunks` stages
@@ -145,7 +147,7 @@ def judge(config: Union[Path, Document], device: Union[str, Document], *, micro_
             overlap=encode(overlap), shard=encode(shard), within=whole(within, 'within', 1), dispatch=encode(dispatch),
             loss=encode(loss), sequence_parallel=_choice(sequence_parallel), graphs=_choice(graphs),
             hidden_experts=_choice(hidden_experts), compiled=_choice(compiled), blocking=blocking, again=_listed(again),
-            gradient_bytes=whole(gradient_bytes, 'gradient_bytes', 1)),
+            gradient_bytes=whole(gradient_bytes, 'gradient_bytes', 1), without_mtp=without_mtp),
         placement=encode(placement), schedule=encode(schedule), ranks=whole(ranks, 'ranks', 1),
         chunks=whole(chunks, 'chunks', 1), micro_batches=whole(micro_batches, 'micro_batches', 1),
         recompute=encode(str(recompute)), blocks=numbers(blocks, 'blocks', 0), layout=encode(layout),
@@ -167,7 +169,7 @@ def sweep_configs(config: Union[Path, Document], device: Union[str, Document], *
                   sequence_parallel: Optional[bool] = None, graphs: Optional[bool] = None,
                   compiled: Optional[bool] = None, hidden_experts: Optional[bool] = None, blocking: bool = False,
                   again: Union[str, Iterable[str]] = (), within: Optional[int] = None,
-                  gradient_bytes: Optional[int] = None, budget: Optional[int] = None,
+                  gradient_bytes: Optional[int] = None, without_mtp: bool = False, budget: Optional[int] = None,
                   deadline: Optional[Time] = None, threads: Optional[int] = None,
                   progress: Optional[Progress] = None) -> ConfigSweep:
     """A plan for every way to share a transformer out over devices that are not here: docs/estimate.md.
@@ -178,8 +180,8 @@ def sweep_configs(config: Union[Path, Document], device: Union[str, Document], *
     that may be good if not given: the degrees `tensor`, `context` and `expert`; `ranks` of a pipeline and `chunks`,
     stages on each; `micro_batch`, sequences in one; `shard`, what devices with the same part of the model hold once
     (none, optimizer, gradients, weights); `placement`, "tp-cp-ep-dp-pp" or "tp-cp-ep-pp-dp"; `schedules`, such as
-    flush. `target`: only plans that this framework can be told, "megatron" or "torchtitan". `optimizer`: adamw-master
-    (the usual), which trains in 16 bits, or another that partition() takes.
+    flush. `target`: only plans that this framework can be told, "megatron" or "torchtitan".
+    `optimizer`: adamw-master (the usual), which trains in 16 bits, or another that partition() takes.
 
     `memory` of each device, such as "70GiB", instead of the device's own. `price` and `watts` of a device for an hour:
     what 10^9 tokens cost, and take. `budget`: units of work for each of the best plans. `deadline`: seconds, or "10s";
@@ -193,7 +195,7 @@ def sweep_configs(config: Union[Path, Document], device: Union[str, Document], *
         dispatch=encode(dispatch), loss=encode(loss), sequence_parallel=_choice(sequence_parallel),
         graphs=_choice(graphs), hidden_experts=_choice(hidden_experts), compiled=_choice(compiled), blocking=blocking,
         again=_listed(again), within=whole(within, 'within', 1),
-        gradient_bytes=whole(gradient_bytes, 'gradient_bytes', 1))
+        gradient_bytes=whole(gradient_bytes, 'gradient_bytes', 1), without_mtp=without_mtp)
     sweeping = library.ConfigSweeping(
         estimating=estimating, devices=whole(devices, 'devices', 1), without=whole(without, 'without'),
         slow=whole(slow, 'slow'), slow_permille=whole(round(slow_rate * 1000), 'slow_rate in thousandths', 1, 1000),

@@ -65,7 +65,7 @@ class Estimating(Structure):
         ('attention', c_char_p), ('overlap', c_char_p), ('shard', c_char_p), ('dispatch', c_char_p), ('loss', c_char_p),
         ('sequence_parallel', c_int), ('graphs', c_int), ('compiled', c_int), ('hidden_experts', c_int),
         ('blocking', c_bool), ('whole_blocks', c_bool), ('variants', c_char_p), ('again', c_char_p), ('like', c_char_p),
-        ('within', c_uint32), ('gradient_bytes', c_uint32),
+        ('within', c_uint32), ('gradient_bytes', c_uint32), ('without_mtp', c_bool),
     ]
 
 

@@ -73,8 +73,18 @@ hidden() { weir estimate config.json --device h100-sxm --tensor 2 --json "$@" | 
 hidden --like torchtitan; hidden --like torchtitan --overlap all
 weir estimate config.json --device v100-32 --dtype fp16 --attention flash; echo "exit $?"
 weir estimate config.json --device h100-sxm --gradients 3; echo "exit $?"
-# Layers that predict further tokens are not estimated, and that is said.
+# What predicts a token further on is a layer behind the blocks, which may be left out.
 sed 's/"vocab_size"/"num_nextn_predict_layers": 1, "vocab_size"/' config.json > further.json
-weir estimate further.json --device h100-sxm -o further.profile.json
-weir sweep --config further.json --device h100-sxm --devices 8 --global-batch 8 --tensor 8 --recompute none > /dev/null
-sed 's/layers": 1,/layers": null,/' further.json > none.json; weir estimate none.json --device h100-sxm -o none.profile.json
+weir estimate further.json --device h100-sxm --explain | grep -o '^mtp  *1 '
+weir estimate further.json --device h100-sxm --whole-blocks -o further.profile.json
+weir estimate further.json --device h100-sxm --whole-blocks --without-mtp -o without.profile.json
+sed 's/layers": 1,/layers": null,/' further.json > none.json; weir estimate none.json --device h100-sxm --whole-blocks -o none.profile.json
+cmp without.profile.json none.profile.json && grep '"version"' none.profile.json further.profile.json
+plan_further() { weir partition further.profile.json --cluster '4 devices, 80GiB, 450GB/s 5us' --schedule 1f1b --micro-batches 8 \
+    --optimizer adamw-master "$@" -o further.plan.json > /dev/null; }
+plan_further --for megatron && weir export megatron further.plan.json --profile further.profile.json | grep 'mtp\|layout\|num-layers [0-9]'
+plan_further --cuts 3,2,4,2 && weir export megatron further.plan.json --profile further.profile.json | grep 'layout'
+weir export torchtitan further.plan.json --profile further.profile.json; echo "exit $?"
+judge() { weir sweep --config further.json --device h100-sxm --devices 4 --global-batch 8 --ranks 4 --micro-batch 1 --recompute none "$@"; }
+judge --layout 'Et|t|t|tmL' | sed -n 1p; judge --layout 'Et|t|t|tL'; echo "exit $?"
+judge --layout 'Et|t|t|tL' --without-mtp | sed -n 1p

@@ -162,6 +162,8 @@ static void norms_and_caps_of_gemma_take_their_passes(void **state)
     for (int part = PART_ATTENTION; part <= PART_HEAD; part++) {
         const struct layer_estimate *one = &whole.parts[part], *other = &plain.parts[part];
         const bool is_head = part == PART_HEAD;
+        if (part == PART_PREDICTED)
+            continue;
         for (int i = 0; i < ESTIMATE_PHASES && part != PART_EXPERTS; i++) {
             const double more = phase_estimate_ns(&one->phases[i]) - phase_estimate_ns(&other->phases[i]);
             assert_true(fabs(more - (is_head ? cap : norm)[i]) < 1);
@@ -170,6 +172,46 @@ static void norms_and_caps_of_gemma_take_their_passes(void **state)
             assert_int_equal(one->saved_bytes - other->saved_bytes, (uint64_t)(is_head ? logits : bytes));
         assert_int_equal(one->parameters - other->parameters, is_head || part == PART_EXPERTS ? 0 : 2048);
     }
+}
+
+// One more layer behind the blocks: a block as the last, a product of twice the width, and the head once more.
+static void what_predicts_a_token_further_on_is_a_layer(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    struct rated_device device;
+    struct estimate plain, further;
+    struct transformer model;
+    struct estimate_request request = estimate_usual();
+    request.graphs = true;
+    assert_good(rated_device_load("a100-80", &device, &error), error);
+    assert_good(transformer_read(OSS "null}", strlen(OSS "null}"), "config.json", &model, &error), error);
+    model.biased_experts = false;
+    assert_good(estimate_model(&model, &device, &request, &plain, &error), error);
+    const uint64_t parameters = transformer_parameters(&model);
+    model.predicted = 1;
+    assert_good(estimate_model(&model, &device, &request, &further, &error), error);
+    const uint64_t hidden = 2880, numbers = 4096 * hidden;
+    const struct layer_estimate *layer = &further.parts[PART_PREDICTED], *last[] = {
+        &plain.parts[estimate_attention_part(&model, model.layers - 1)],
+        &plain.parts[estimate_rest_part(&model, model.layers - 1)] };
+    assert_int_equal(further.counts[PART_PREDICTED], 1);
+    assert_int_equal(estimate_layers(&model), 2 * model.layers + 3);
+    assert_int_equal(layer->parameters,
+                     last[0]->parameters + last[1]->parameters + 3 * hidden + 2 * hidden * hidden);
+    assert_int_equal(transformer_parameters(&model), parameters + layer->parameters);
+    assert_int_equal(layer->flops, last[0]->flops + last[1]->flops + 2 * 4096 * 2 * hidden * hidden);
+    assert_int_equal(layer->output_bytes, 2 * 2 * numbers);  // what the blocks gave goes on, too
+    assert_int_equal(layer->saved_bytes, last[0]->saved_bytes + last[1]->saved_bytes + 4 * 2 * numbers);
+    const struct layer_estimate *head = &further.parts[PART_HEAD], *once = &plain.parts[PART_HEAD];
+    assert_int_equal(head->flops, 2 * once->flops);
+    assert_int_equal(head->saved_bytes, 2 * once->saved_bytes);
+    assert_int_equal(head->parameters, once->parameters);
+    for (int i = 0; i < ESTIMATE_PHASES; i++)
+        assert_true(fabs(phase_estimate_ns(&head->phases[i]) - 2 * phase_estimate_ns(&once->phases[i])) < 1);
+    request.without_mtp = true;
+    assert_good(estimate_model(&model, &device, &request, &further, &error), error);
+    assert_memory_equal(further.parts, plain.parts, sizeof plain.parts);
 }
 
 // But for `alike`, which are on all of them.
@@ -203,6 +245,7 @@ int main(void)
         cmocka_unit_test(chunks_are_seen_token_by_token),
         cmocka_unit_test(biases_of_experts_take_their_passes),
         cmocka_unit_test(norms_and_caps_of_gemma_take_their_passes),
+        cmocka_unit_test(what_predicts_a_token_further_on_is_a_layer),
         cmocka_unit_test(attention_is_shared_but_for_norms_and_output_biases),
     };
     return cmocka_run_group_tests_name("layer_costs", tests, NULL, NULL);
