@@ -109,5 +109,5 @@ void holding_options_tie(const struct holding_options *given, const struct profi
                          struct holding *holding)
 {
     const enum tied tied = given->has_tied ? given->tied : TIED_USUAL;
-    holding->tied_apart = holding_ties_apart(tied, profile, holding->optimizer, flushes);
+    holding_meet_profile(holding, tied, profile, flushes);
 }

@@ -56,7 +56,7 @@ static bool given_holding(const struct weir_planning *planning, const struct pro
         || !given_tied(planning->tied, &tied, error))
         return false;
     holding->shard = (enum shard)shard;
-    holding->tied_apart = holding_ties_apart(tied, profile, holding->optimizer, flushes(planning));
+    holding_meet_profile(holding, tied, profile, flushes(planning));
     return true;
 }
 
@@ -398,7 +398,7 @@ static struct sweep *run_sweep(const struct weir_sweeping *sweeping, const struc
     if (!given_optimizer(sweeping->optimizer, &request.holding.optimizer, error)
         || !given_tied(sweeping->tied, &tied, error))
         return NULL;
-    request.holding.tied_apart = holding_ties_apart(tied, profile, request.holding.optimizer, true);
+    holding_meet_profile(&request.holding, tied, profile, true);
     if (!holding_check(&request.holding, profile, cluster, true, error))
         return NULL;
     return sweep_run(&request, error);

@@ -150,13 +150,14 @@ static uint64_t state_of(const struct scope *scope, uint32_t layer)
     return 0;
 }
 
-// Beside 16-bit weights with a copy in fp32, gradients are fp32.
+// Beside 16-bit weights with a copy in fp32, gradients are fp32, unless the plan says otherwise.
 static uint64_t gradients_for(const struct scope *scope, uint64_t weights)
 {
     const enum optimizer_kind kind = scope->plan->holding.optimizer;
     const bool wide = kind == OPTIMIZER_SGD_MASTER || kind == OPTIMIZER_MOMENTUM_MASTER
                    || kind == OPTIMIZER_ADAMW_MASTER;
-    return wide ? weights / 2 * 4 : weights;
+    const uint64_t said = scope->plan->holding.gradient_bytes;
+    return wide ? weights / 2 * (said ? said : 4) : weights;
 }
 
 static uint64_t all_weights(const struct scope *scope)

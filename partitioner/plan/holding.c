@@ -4,6 +4,8 @@
 
 #include "common/json.h"
 #include "common/number.h"
+#include "profiler/estimate/estimated.h"
+#include "profiler/estimate/framework.h"
 #include "schedules/host_moves.h"
 
 const char *const shard_names[] = { "none", "optimizer", "gradients", "weights", NULL };
@@ -90,6 +92,8 @@ void holding_say(const struct holding *holding, struct text *text)
         text_add(text, ", updates at %s", rate_format(holding->step_rate, rate));
     if (holding->tied_apart)
         text_add(text, ", tied layers apart");
+    if (holding->gradient_bytes)
+        text_add(text, ", gradients of %u bytes", holding->gradient_bytes);
 }
 
 uint64_t optimizer_factored(struct shape shape)
@@ -135,7 +139,9 @@ enum optimizer_unit optimizer_unit(enum optimizer_kind optimizer)
 
 uint64_t holding_gradient_bytes(const struct holding *holding, uint64_t weights)
 {
-    return optimizer_is_master(holding->optimizer) ? multiply_clamped(2, weights) : weights;
+    enum { USUAL = 4, OF_A_WEIGHT = 2 };
+    const uint32_t bytes = holding->gradient_bytes ? holding->gradient_bytes : USUAL;
+    return optimizer_is_master(holding->optimizer) ? multiply_clamped(bytes, weights / OF_A_WEIGHT) : weights;
 }
 
 uint64_t holding_state_bytes(const struct holding *holding, const struct profile *profile, uint32_t layer)
@@ -234,6 +240,19 @@ bool holding_ties_apart(enum tied tied, const struct profile *profile, enum opti
     return tied == TIED_APART || (tied == TIED_USUAL && is_usual);
 }
 
+static uint32_t gradient_bytes_of(const struct profile *profile)
+{
+    struct estimate_request request = profile->estimated ? profile->estimated->request : (struct estimate_request){ 0 };
+    request.dtype = profile->dtype;
+    return request.like ? framework_gradient_bytes(&profile->estimated->model, &request) : 0;
+}
+
+void holding_meet_profile(struct holding *holding, enum tied tied, const struct profile *profile, bool flushes)
+{
+    holding->tied_apart = holding_ties_apart(tied, profile, holding->optimizer, flushes);
+    holding->gradient_bytes = holding->optimizer == OPTIMIZER_ADAMW_MASTER ? gradient_bytes_of(profile) : 0;
+}
+
 static bool check_optimizer(const struct holding *holding, const struct profile *profile, struct error *error)
 {
     const struct optimizer_row *row = &rows[holding->optimizer];
@@ -319,9 +338,10 @@ static bool check_runnable_optimizer(const struct holding *holding, const char *
 
 bool holding_check_runnable(const struct holding *holding, const char *dtype, struct error *error)
 {
-    if (!check_runnable_optimizer(holding, dtype, error))
-        return false;
-    return true;
+    return check_runnable_optimizer(holding, dtype, error)
+        && (!holding->gradient_bytes
+            || error_set(error, "the plan counts on gradients of %u bytes, as the framework has them that it was estimated"
+                         " for: it is for planning alone", holding->gradient_bytes));
 }
 
 // --- as a part of documents -----------------------------------------------------------
@@ -329,6 +349,8 @@ bool holding_check_runnable(const struct holding *holding, const char *dtype, st
 void holding_write(const struct holding *holding, struct json_writer *writer)
 {
     json_put_string(writer, "optimizer", optimizer_names[holding->optimizer]);
+    if (holding->gradient_bytes)
+        json_put_u64(writer, "gradient_bytes", holding->gradient_bytes);
     if (holding_is_plain(holding))
         return;
     json_begin_object(writer, "holding", JSON_LINES);
@@ -348,6 +370,11 @@ void holding_read(struct json *object, unsigned version, unsigned since, unsigne
     if (version < known)
         json_refuse_key(object, "optimizer", "is \"%s\", which documents know since version %u",
                         optimizer_names[holding->optimizer], known);
+    if (json_has(object, "gradient_bytes"))
+        holding->gradient_bytes = (uint32_t)json_u64(object, "gradient_bytes", 2, 64);
+    if (holding->gradient_bytes && !optimizer_is_master(holding->optimizer))
+        json_refuse_key(object, "gradient_bytes", "is for optimizers of 16-bit weights (-master), and %s is none",
+                        optimizer_names[holding->optimizer]);
     if (version < since || !json_has(object, "holding"))
         return;
     struct json place = json_object(object, "holding");

@@ -7,7 +7,7 @@
 #include "common/json.h"
 #include "partitioner/plan/plan.h"
 
-#define PLAN_NEWEST_VERSION 9
+#define PLAN_NEWEST_VERSION 10
 
 static const char *const plan_by_names[] = { "enumeration", "dual", "solver", NULL };
 

@@ -91,6 +91,8 @@ void certificate_write(struct json_writer *writer, const struct certificate *cer
 // first knows one device per stage, stage s on rank s mod ranks.
 static unsigned version_of(const struct plan *plan)
 {
+    if (plan->holding.gradient_bytes)
+        return 10;
     if (plan->target != TARGET_ANY)
         return 9;
     for (size_t s = 0; s < plan->stage_count; s++)

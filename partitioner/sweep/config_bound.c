@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/number.h"
+#include "profiler/estimate/framework.h"
 
 // --- what it is made of ---------------------------------------------------------------------------------------
 
@@ -11,7 +12,10 @@ static void set_bytes(const struct config_request *request, const struct estimat
 {
     struct profile_layer layers[LAYER_PARTS] = { 0 };
     struct profile mini = { .dtype = (char *)estimate->request.dtype, .layers = layers, .layer_count = LAYER_PARTS };
-    const struct holding *holding = &request->holding;
+    struct holding of = request->holding;
+    const struct holding *holding = &of;
+    of.gradient_bytes = of.optimizer == OPTIMIZER_ADAMW_MASTER && estimate->request.like
+        ? framework_gradient_bytes(&estimate->model, &estimate->request) : 0;
     for (int i = 0; i < LAYER_PARTS; i++) {
         estimate_numbers(estimate, (enum layer_part)i, &layers[i]);
         const uint64_t weights = round_to_256(layers[i].parameter_bytes);

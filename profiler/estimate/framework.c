@@ -244,10 +244,19 @@ struct framework_states framework_states(const struct transformer *model, const 
     if (model->is_latent && like->latent_optimizer)
         states.optimizer = like->latent_optimizer;
     if (request->gradient_bytes) {
+        states.sums = request->gradient_bytes == states.gradients ? states.sums : 0;
         states.gradients = states.sent = request->gradient_bytes;
-        states.sums = 0;
     }
     return states;
+}
+
+uint32_t framework_gradient_bytes(const struct transformer *model, const struct estimate_request *request)
+{
+    enum { USUAL = 4, LEAST = 2, OTHERS = 2 + 12 };
+    const struct framework_states states = framework_states(model, request);
+    const uint32_t all = states.weights + states.gradients + states.sums + states.optimizer;
+    const uint32_t bytes = all > OTHERS + LEAST ? all - OTHERS : LEAST;
+    return bytes == USUAL ? 0 : bytes;
 }
 
 enum estimate_shard framework_shard(const struct estimate_request *request)

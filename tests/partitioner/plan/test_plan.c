@@ -83,8 +83,11 @@ static struct bad_row {
     { "a gap that is not there", "\"gap\": 0.000000", "\"gap\": 0.100000",
       "plan.json: certificate.gap: is 0.100000, but value and bound are 0.000000 of the value apart" },
     { "a bottleneck that is no stage", "\"bottleneck_stage\": 1", "\"bottleneck_stage\": 2", NULL },
-    { "a newer version", "\"version\": 1,\n  \"profile\"", "\"version\": 10,\n  \"profile\"",
-      "plan.json: version: is 10; this Weir reads up to version 9" },
+    { "a newer version", "\"version\": 1,\n  \"profile\"", "\"version\": 11,\n  \"profile\"",
+      "plan.json: version: is 11; this Weir reads up to version 10" },
+    { "gradients of 16-bit weights, which there are not", "\"optimizer\": \"adamw\"",
+      "\"optimizer\": \"adamw\",\n  \"gradient_bytes\": 2",
+      "plan.json: gradient_bytes: is for optimizers of 16-bit weights (-master), and adamw is none" },
 };
 
 static void is_refused(void **state)
