@@ -156,8 +156,8 @@ static uint64_t gradients_for(const struct scope *scope, uint64_t weights)
     const enum optimizer_kind kind = scope->plan->holding.optimizer;
     const bool wide = kind == OPTIMIZER_SGD_MASTER || kind == OPTIMIZER_MOMENTUM_MASTER
                    || kind == OPTIMIZER_ADAMW_MASTER;
-    const uint64_t said = scope->plan->holding.gradient_bytes;
-    return wide ? weights / 2 * (said ? said : 4) : weights;
+    const uint64_t said = scope->plan->holding.bytes_per_parameter;
+    return wide ? weights / 2 * (said ? said - 14 : 4) : weights;
 }
 
 static uint64_t all_weights(const struct scope *scope)

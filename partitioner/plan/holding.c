@@ -92,8 +92,8 @@ void holding_say(const struct holding *holding, struct text *text)
         text_add(text, ", updates at %s", rate_format(holding->step_rate, rate));
     if (holding->tied_apart)
         text_add(text, ", tied layers apart");
-    if (holding->gradient_bytes)
-        text_add(text, ", gradients of %u bytes", holding->gradient_bytes);
+    if (holding->bytes_per_parameter)
+        text_add(text, ", %u bytes of a parameter", holding->bytes_per_parameter);
 }
 
 uint64_t optimizer_factored(struct shape shape)
@@ -139,8 +139,8 @@ enum optimizer_unit optimizer_unit(enum optimizer_kind optimizer)
 
 uint64_t holding_gradient_bytes(const struct holding *holding, uint64_t weights)
 {
-    enum { USUAL = 4, OF_A_WEIGHT = 2 };
-    const uint32_t bytes = holding->gradient_bytes ? holding->gradient_bytes : USUAL;
+    enum { USUAL = 4, OF_A_WEIGHT = 2, OF_ITS_STATES = 12 };
+    const uint32_t all = holding->bytes_per_parameter, bytes = all ? all - OF_A_WEIGHT - OF_ITS_STATES : USUAL;
     return optimizer_is_master(holding->optimizer) ? multiply_clamped(bytes, weights / OF_A_WEIGHT) : weights;
 }
 
@@ -240,17 +240,17 @@ bool holding_ties_apart(enum tied tied, const struct profile *profile, enum opti
     return tied == TIED_APART || (tied == TIED_USUAL && is_usual);
 }
 
-static uint32_t gradient_bytes_of(const struct profile *profile)
+static uint32_t bytes_per_parameter(const struct profile *profile)
 {
     struct estimate_request request = profile->estimated ? profile->estimated->request : (struct estimate_request){ 0 };
     request.dtype = profile->dtype;
-    return request.like ? framework_gradient_bytes(&profile->estimated->model, &request) : 0;
+    return request.like ? framework_bytes_per_parameter(&profile->estimated->model, &request) : 0;
 }
 
 void holding_meet_profile(struct holding *holding, enum tied tied, const struct profile *profile, bool flushes)
 {
     holding->tied_apart = holding_ties_apart(tied, profile, holding->optimizer, flushes);
-    holding->gradient_bytes = holding->optimizer == OPTIMIZER_ADAMW_MASTER ? gradient_bytes_of(profile) : 0;
+    holding->bytes_per_parameter = holding->optimizer == OPTIMIZER_ADAMW_MASTER ? bytes_per_parameter(profile) : 0;
 }
 
 static bool check_optimizer(const struct holding *holding, const struct profile *profile, struct error *error)
@@ -339,9 +339,9 @@ static bool check_runnable_optimizer(const struct holding *holding, const char *
 bool holding_check_runnable(const struct holding *holding, const char *dtype, struct error *error)
 {
     return check_runnable_optimizer(holding, dtype, error)
-        && (!holding->gradient_bytes
-            || error_set(error, "the plan counts on gradients of %u bytes, as the framework has them that it was estimated"
-                         " for: it is for planning alone", holding->gradient_bytes));
+        && (!holding->bytes_per_parameter
+            || error_set(error, "the plan counts on %u bytes of a parameter, as the framework holds them that it was"
+                         " estimated for: it is for planning alone", holding->bytes_per_parameter));
 }
 
 // --- as a part of documents -----------------------------------------------------------
@@ -349,8 +349,8 @@ bool holding_check_runnable(const struct holding *holding, const char *dtype, st
 void holding_write(const struct holding *holding, struct json_writer *writer)
 {
     json_put_string(writer, "optimizer", optimizer_names[holding->optimizer]);
-    if (holding->gradient_bytes)
-        json_put_u64(writer, "gradient_bytes", holding->gradient_bytes);
+    if (holding->bytes_per_parameter)
+        json_put_u64(writer, "bytes_per_parameter", holding->bytes_per_parameter);
     if (holding_is_plain(holding))
         return;
     json_begin_object(writer, "holding", JSON_LINES);
@@ -370,10 +370,10 @@ void holding_read(struct json *object, unsigned version, unsigned since, unsigne
     if (version < known)
         json_refuse_key(object, "optimizer", "is \"%s\", which documents know since version %u",
                         optimizer_names[holding->optimizer], known);
-    if (json_has(object, "gradient_bytes"))
-        holding->gradient_bytes = (uint32_t)json_u64(object, "gradient_bytes", 2, 64);
-    if (holding->gradient_bytes && !optimizer_is_master(holding->optimizer))
-        json_refuse_key(object, "gradient_bytes", "is for optimizers of 16-bit weights (-master), and %s is none",
+    if (json_has(object, "bytes_per_parameter"))
+        holding->bytes_per_parameter = (uint32_t)json_u64(object, "bytes_per_parameter", 16, 64);
+    if (holding->bytes_per_parameter && holding->optimizer != OPTIMIZER_ADAMW_MASTER)
+        json_refuse_key(object, "bytes_per_parameter", "is for adamw-master, and the optimizer is %s",
                         optimizer_names[holding->optimizer]);
     if (version < since || !json_has(object, "holding"))
         return;

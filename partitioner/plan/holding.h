@@ -43,7 +43,7 @@ struct holding {
     uint32_t window;           // layers of a stage whose weights are on its device at a time, of all that are on the
                                // host, or with sharded gradients in shares; 0: all, or one of those in shares
     uint64_t step_rate;        // bytes per second at which an update reads and writes; 0: it takes no time
-    uint32_t gradient_bytes;   // of a 16-bit weight's gradient, by a master optimizer, for planning alone; 0: 4
+    uint32_t bytes_per_parameter;  // by adamw-master, of what gradients have the rest, for planning alone; 0: 18
 };
 
 // Whether there is nothing to it but the optimizer.
@@ -120,8 +120,8 @@ enum tied { TIED_TOGETHER, TIED_APART, TIED_USUAL };
 extern const char *const tied_names[];  // "together", "apart", NULL
 bool holding_ties_apart(enum tied tied, const struct profile *profile, enum optimizer_kind optimizer, bool flushes);
 
-// What the profile that is planned for says of it: whether tied layers are apart, and of an estimated one in how many
-// bytes its framework keeps gradients; what else that framework keeps more or less of a parameter counts with them.
+// What the profile that is planned for says of it: whether tied layers are apart, and of an estimated one how many
+// bytes of a parameter its framework holds.
 void holding_meet_profile(struct holding *holding, enum tied tied, const struct profile *profile, bool flushes);
 
 // Refuses what contradicts itself, the model, the cluster or the schedule, which

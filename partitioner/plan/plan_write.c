@@ -91,7 +91,7 @@ void certificate_write(struct json_writer *writer, const struct certificate *cer
 // first knows one device per stage, stage s on rank s mod ranks.
 static unsigned version_of(const struct plan *plan)
 {
-    if (plan->holding.gradient_bytes)
+    if (plan->holding.bytes_per_parameter)
         return 10;
     if (plan->target != TARGET_ANY)
         return 9;

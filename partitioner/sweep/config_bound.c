@@ -14,8 +14,8 @@ static void set_bytes(const struct config_request *request, const struct estimat
     struct profile mini = { .dtype = (char *)estimate->request.dtype, .layers = layers, .layer_count = LAYER_PARTS };
     struct holding of = request->holding;
     const struct holding *holding = &of;
-    of.gradient_bytes = of.optimizer == OPTIMIZER_ADAMW_MASTER && estimate->request.like
-        ? framework_gradient_bytes(&estimate->model, &estimate->request) : 0;
+    of.bytes_per_parameter = of.optimizer == OPTIMIZER_ADAMW_MASTER && estimate->request.like
+        ? framework_bytes_per_parameter(&estimate->model, &estimate->request) : 0;
     for (int i = 0; i < LAYER_PARTS; i++) {
         estimate_numbers(estimate, (enum layer_part)i, &layers[i]);
         const uint64_t weights = round_to_256(layers[i].parameter_bytes);

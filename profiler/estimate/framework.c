@@ -250,13 +250,12 @@ struct framework_states framework_states(const struct transformer *model, const 
     return states;
 }
 
-uint32_t framework_gradient_bytes(const struct transformer *model, const struct estimate_request *request)
+uint32_t framework_bytes_per_parameter(const struct transformer *model, const struct estimate_request *request)
 {
-    enum { USUAL = 4, LEAST = 2, OTHERS = 2 + 12 };
+    enum { USUAL = 18, LEAST = 16 };
     const struct framework_states states = framework_states(model, request);
     const uint32_t all = states.weights + states.gradients + states.sums + states.optimizer;
-    const uint32_t bytes = all > OTHERS + LEAST ? all - OTHERS : LEAST;
-    return bytes == USUAL ? 0 : bytes;
+    return all == USUAL ? 0 : all > LEAST ? all : LEAST;
 }
 
 enum estimate_shard framework_shard(const struct estimate_request *request)

@@ -72,8 +72,8 @@ void framework_fill(const struct transformer *model, const struct rated_device *
 // Bytes of a parameter on a device with these choices. Of a request without a framework, the first one's.
 struct framework_states framework_states(const struct transformer *model, const struct estimate_request *request);
 
-// What that leaves for a gradient beside 16-bit weights and the 12 bytes of adamw-master: 2 at least; 0: 4, as it has.
-uint32_t framework_gradient_bytes(const struct transformer *model, const struct estimate_request *request);
+// The same added up, for plans with 16-bit weights by adamw-master: 16 at least; 0: the 18 that it has.
+uint32_t framework_bytes_per_parameter(const struct transformer *model, const struct estimate_request *request);
 
 // What the devices with the same part of the model hold once where nobody says it: nothing where there is one.
 enum estimate_shard framework_shard(const struct estimate_request *request);

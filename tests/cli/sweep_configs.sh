@@ -121,9 +121,9 @@ weir sweep --config config.json --device h101 --devices 8 --global-batch 64; ech
 for like in megatron nemo deepspeed; do
     weir sweep --config config.json --device h100-sxm --devices 8 --global-batch 64 --ranks 4 --tensor 1 --like $like --plan like.json \
         --profile like.profile.json > /dev/null
-    echo $like: $(grep '"version"\|gradient_bytes' like.json | head -2 | tr -d ' ') $(weir check like.json --profile like.profile.json --prove | grep -c 'give')
+    echo $like: $(grep '"version"\|bytes_per_parameter' like.json | head -2 | tr -d ' ') $(weir check like.json --profile like.profile.json --prove | grep -c 'give')
     weir partition like.profile.json --cluster '4 devices, 80GiB, 450GB/s 5us' --schedule 1f1b --micro-batches 8 --optimizer adamw-master \
-        -o like.json > /dev/null && grep gradient_bytes like.json
+        -o like.json > /dev/null && grep bytes_per_parameter like.json
     python3 - <<'END'
 import json
 plan = json.load(open('like.json'))
@@ -131,4 +131,4 @@ parts = [stage['memory'] for stage in plan['stages']]
 print(*(sum(part[name] for part in parts) / sum(part['weights_bytes'] for part in parts) for name in ('gradients_bytes', 'optimizer_bytes')))
 END
 done
-weir partition like.profile.json --cluster '4 devices, 80GiB, 450GB/s 5us' --schedule 1f1b --micro-batches 8 -o - | grep -c gradient_bytes
+weir partition like.profile.json --cluster '4 devices, 80GiB, 450GB/s 5us' --schedule 1f1b --micro-batches 8 -o - | grep -c bytes_per_parameter

@@ -368,16 +368,16 @@ static struct bad_row unrunnable_rows[] = {
       " cpu:bf16, or plan without -master" },
 };
 
-static void gradients_as_a_framework_has_them_are_not_run(void **state)
+static void what_a_framework_holds_otherwise_is_not_run(void **state)
 {
     (void)state;
     struct error error = { 0 };
-    const struct holding holding = { .optimizer = OPTIMIZER_ADAMW_MASTER, .gradient_bytes = 2 };
+    const struct holding holding = { .optimizer = OPTIMIZER_ADAMW_MASTER, .bytes_per_parameter = 16 };
     assert_int_equal(holding_gradient_bytes(&holding, 1000), 1000);
     assert_int_equal(holding_gradient_bytes(&(struct holding){ .optimizer = OPTIMIZER_ADAMW_MASTER }, 1000), 2000);
     assert_false(holding_check_runnable(&holding, "bf16", &error));
-    assert_error(error, "the plan counts on gradients of 2 bytes, as the framework has them that it was estimated for: it"
-                 " is for planning alone");
+    assert_error(error, "the plan counts on 16 bytes of a parameter, as the framework holds them that it was estimated"
+                 " for: it is for planning alone");
 }
 
 static void is_not_run(void **state)
@@ -473,7 +473,7 @@ int main(void)
         cmocka_unit_test(what_is_kept_of_a_parameter_is_one_replicas),
         cmocka_unit_test(what_is_updated_together_is_one_replicas),
         cmocka_unit_test(the_largest_tensor_is_of_the_shapes),
-        cmocka_unit_test(gradients_as_a_framework_has_them_are_not_run),
+        cmocka_unit_test(what_a_framework_holds_otherwise_is_not_run),
         cmocka_unit_test(every_optimizer_is_run_in_its_type),
     };
     size_t count = SINGLE;

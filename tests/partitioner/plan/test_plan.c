@@ -85,9 +85,9 @@ static struct bad_row {
     { "a bottleneck that is no stage", "\"bottleneck_stage\": 1", "\"bottleneck_stage\": 2", NULL },
     { "a newer version", "\"version\": 1,\n  \"profile\"", "\"version\": 11,\n  \"profile\"",
       "plan.json: version: is 11; this Weir reads up to version 10" },
-    { "gradients of 16-bit weights, which there are not", "\"optimizer\": \"adamw\"",
-      "\"optimizer\": \"adamw\",\n  \"gradient_bytes\": 2",
-      "plan.json: gradient_bytes: is for optimizers of 16-bit weights (-master), and adamw is none" },
+    { "bytes of a parameter by another optimizer", "\"optimizer\": \"adamw\"",
+      "\"optimizer\": \"adamw\",\n  \"bytes_per_parameter\": 16",
+      "plan.json: bytes_per_parameter: is for adamw-master, and the optimizer is adamw" },
 };
 
 static void is_refused(void **state)
