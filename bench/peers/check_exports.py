@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What `weir export` writes, given to the frameworks' own code.
 
-    check_exports.py [--megatron PATH] [--configs PATH] [BUILD [FORMAT ...]]   (default: build/release, and all)
+    check_exports.py [--megatron PATH] [--nanotron PATH] [--configs PATH] [BUILD [FORMAT ...]]   (default: build/release, and all)
 
 Plans of a small model, made here by `weir price`, are exported to each format and read by the
 framework itself: Megatron-Core's parser of layouts and its configuration, torchtitan's splitting of
@@ -10,9 +10,9 @@ how often they run), Colossal-AI's distribution of layers, nanotron's build_mode
 GPipe on the CPU, PyTorch's pipeline() and its loader of CSV. torchtitan-run is torchtitan's trainer:
 it trains a small Llama on as many processes, by the config function that was written, and its losses
 are those without a pipeline. What they make of it must be the plan.
-megatron-lm, torchtitan-config and deepspeed-config (exported_estimates.py) are plans of estimated models,
-swept and partitioned, read by the frameworks' own readers of arguments and settings; --megatron names
-Megatron-LM's repository, --configs a folder of config.json to try beside those made here.
+megatron-lm, torchtitan-config, deepspeed-config and nanotron-config (exported_estimates.py) are plans of estimated
+models, swept and partitioned, read by the frameworks' own readers of arguments and settings; --megatron and --nanotron
+name their repositories, --configs a folder of config.json to try beside those made here.
 A framework that this Python does not find is skipped, and says so; exits with 1 when anything
 differs. What was tried: pip install --no-deps megatron-core==0.16.1 torchtitan==0.3.0
 deepspeed==0.19.8 colossalai==0.5.0 nanotron==0.4 torchgpipe==0.0.7, what these ask for, and torch
@@ -534,6 +534,7 @@ def check(weir, folder, name):
 def main():
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument('--megatron')
+    parser.add_argument('--nanotron')
     parser.add_argument('--configs')
     parser.add_argument('build', nargs='?', default='build/release')
     parser.add_argument('formats', nargs='*', metavar='FORMAT')
@@ -546,7 +547,8 @@ def main():
         for name in given.formats or [*CHECKS, *exported_estimates.CHECKS]:
             try:
                 said = check(f'{build}/bin/weir', folder, name) if name in CHECKS else exported_estimates.check(
-                    f'{build}/bin/weir', f'{folder}/estimates', name, given.megatron, given.configs)
+                    f'{build}/bin/weir', f'{folder}/estimates', name,
+                    {'megatron': given.megatron, 'nanotron': given.nanotron}, given.configs)
             except ImportError as lacks:
                 said = f'skipped: {lacks}'
             except Differs as wrong:

@@ -2,10 +2,14 @@
 
 What check_exports.py takes from here: Case, the cases, and a function for each framework: Megatron-LM's parse_args(),
 validate_args() and TransformerConfig (its repository, of which pip has only the core), torchtitan's Trainer.Config and
-ParallelDims, DeepSpeed's DeepSpeedConfig. A machine with GPUs and Transformer Engine is made believe, nothing else.
+ParallelDims, DeepSpeed's DeepSpeedConfig, and of nanotron (its repository), which does not import without GPU parts,
+the classes that its YAML is read into. A machine with GPUs and Transformer Engine is made believe, nothing else.
 Each has to come to the degrees, batches, layers and choices that were asked for.
 """
 
+import ast
+import dataclasses
+import enum
 import importlib
 import json
 import logging
@@ -335,16 +339,76 @@ def check_deepspeed_config(case, text, _):
          [stage['first'] for stage in case.plan['stages']] + [case.plan['stages'][-1]['end']])
 
 
+# --- nanotron ---------------------------------------------------------------------------------
+
+
+def load_nanotron(path):
+    """What its YAML is read into, taken out of its files, for the package wants kernels of a GPU."""
+    if not path:
+        raise ImportError('--nanotron names no repository of nanotron')
+    wanted = {'config/parallelism_config.py': ['ParallelismArgs'],
+              'config/config.py': ['TokensArgs', 'OptimizerArgs', 'ModelArgs'],
+              'config/utils_config.py': ['cast_str_to_pipeline_engine', 'cast_str_to_torch_dtype', 'str_to_dtype'],
+              'parallel/tensor_parallel/enum.py': ['TensorParallelLinearMode']}
+
+    class Engine:
+        pass
+
+    names = {'dataclass': dataclasses.dataclass, 'Enum': enum.Enum, 'auto': enum.auto,
+             'torch': importlib.import_module('torch'), 'PipelineEngine': Engine, 'AllForwardAllBackwardPipelineEngine': type('afab', (Engine,), {}),
+             'OneForwardOneBackwardPipelineEngine': type('1f1b', (Engine,), {}), **vars(typing)}
+    for part in ('enum', 'utils_config', 'parallelism_config', 'config.py'):
+        file = next(name for name in wanted if part in name and (part != 'config.py' or name.endswith('/config.py')))
+        with open(os.path.join(path, 'src/nanotron', file), encoding='utf-8') as source:
+            tree = ast.parse(source.read())
+        found = [node for node in tree.body if getattr(node, 'name', None) in wanted[file]
+                 or (isinstance(node, ast.Assign) and getattr(node.targets[0], 'id', None) in wanted[file])]
+        same(f'names of {file}', len(found), len(wanted[file]))
+        future = ast.ImportFrom('__future__', [ast.alias('annotations')], 0)
+        exec(compile(ast.fix_missing_locations(ast.Module([future, *found], [])), file, 'exec'), names)
+    return names
+
+
+def check_nanotron_config(case, text, path):
+    names = load_nanotron(path)
+    read = importlib.import_module('yaml').safe_load(text)
+    kinds = {'parallelism': 'ParallelismArgs', 'tokens': 'TokensArgs', 'optimizer': 'OptimizerArgs',
+             'model': 'ModelArgs'}
+    for section, kind in kinds.items():
+        known = {field.name for field in dataclasses.fields(names[kind])}
+        same(f'unknown keys of {section}', sorted(set(read.get(section, {})) - known), [])
+    same('unknown sections', sorted(set(read) - set(kinds)), [])
+    parallelism = names['ParallelismArgs'](**read['parallelism'])
+    degrees = [case.how[name] for name in ('tensor', 'context', 'expert', 'data')]
+    same('degrees', [parallelism.tp, parallelism.context_parallel_size, parallelism.expert_parallel_size, parallelism.dp],
+         degrees)
+    same('ranks', parallelism.pp, case.plan['schedule']['ranks'])
+    engine = type(parallelism.pp_engine).__name__
+    same('schedule', engine, {'gpipe': 'afab'}.get(case.plan['schedule']['name'], case.plan['schedule']['name']))
+    sequence_parallel = parallelism.tp_mode.name == 'REDUCE_SCATTER'
+    same('sequence parallel', sequence_parallel, case.how.get('sequence_parallel', False))
+    tokens = read['tokens']
+    same('batch', tokens['micro_batch_size'] * tokens['batch_accumulation_per_replica'] * parallelism.dp, case.batch())
+    same('sequence', tokens['sequence_length'], case.how['sequence'])
+    same('zero', read['optimizer']['zero_stage'], int(case.how['shard'] != 'none'))
+    types_of = {'bf16': 'torch.bfloat16', 'fp16': 'torch.float16'}
+    same('dtype', str(names['cast_str_to_torch_dtype'](read['model']['dtype'])), types_of[case.profile['dtype']])
+
+
 CHECKS = {'megatron-lm': ('megatron', 'Megatron-LM', check_megatron_lm),
           'torchtitan-config': ('torchtitan', 'torchtitan', check_torchtitan_config),
-          'deepspeed-config': ('deepspeed', 'DeepSpeed', check_deepspeed_config)}
+          'deepspeed-config': ('deepspeed', 'DeepSpeed', check_deepspeed_config),
+          'nanotron-config': ('nanotron', 'nanotron', check_nanotron_config)}
 
 
-def check(weir, folder, name, megatron, configs):
+def check(weir, folder, name, paths, configs):
     """How many plans were read, rounded among them; how many the format cannot say."""
     format_name, package, function = CHECKS[name]
+    path = paths.get(format_name)
     if name == 'megatron-lm':
-        load_megatron(megatron)
+        load_megatron(path)
+    if name == 'nanotron-config':
+        load_nanotron(path)
     importlib.import_module({'torchtitan': 'torchtitan', 'deepspeed': 'deepspeed'}.get(format_name, 'torch'))
     logging.disable(logging.WARNING)
     read = rounded = refused = 0
@@ -355,7 +419,7 @@ def check(weir, folder, name, megatron, configs):
             refused += 1
             continue
         try:
-            function(case, text, megatron)
+            function(case, text, path)
         except Differs as wrong:
             raise Differs(f'{case.name}: {wrong}') from wrong
         read, rounded = read + 1, rounded + case.is_rounded
