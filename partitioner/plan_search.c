@@ -269,22 +269,26 @@ static struct plan *search_whole(const struct search_request *request, struct er
     return search_orders(request, error);
 }
 
-// --- as if devices had memory for anything --------------------------------------------------------
+// --- other memory than devices have ---------------------------------------------------------------
 
-// The plan of such devices, for those that are given, whether it fits there or not; NULL with no error where there is none.
-static struct plan *search_ample(const struct search_request *given, struct plan_excess *excess, struct error *error)
+// The plan of devices with so many hundredths of their memory, or with ample memory (0), for those that are given, whether
+// it fits there or not; NULL with no error where there is none.
+static struct plan *search_with_memory(const struct search_request *given, unsigned hundredths,
+                                       struct plan_excess *excess, struct error *error)
 {
     struct search_request request = *given;
-    struct cluster *ample = cluster_copy(given->cluster, error), *own = cluster_copy(given->cluster, error);
+    struct cluster *other = cluster_copy(given->cluster, error), *own = cluster_copy(given->cluster, error);
     struct error why = { 0 };
-    for (size_t d = 0; ample && d < ample->device_count; d++)
-        ample->devices[d].memory_bytes = JSON_MAX;
-    request.cluster = ample;
+    for (size_t d = 0; other && d < other->device_count; d++) {
+        uint64_t *bytes = &other->devices[d].memory_bytes;
+        *bytes = hundredths ? *bytes / 100 * hundredths : JSON_MAX;
+    }
+    request.cluster = other;
     request.found = (struct search_found){ .work = given->found.work };
-    struct plan *plan = ample && own ? search_whole(&request, &why) : NULL;
+    struct plan *plan = other && own ? search_whole(&request, &why) : NULL;
     if (why.kind == ERROR_MACHINE)
         *error = why;
-    cluster_free(ample);
+    cluster_free(other);
     if (!plan) {
         cluster_free(own);
         return NULL;
@@ -393,7 +397,7 @@ static bool climb_without_limits(struct climb *climb, uint64_t size, uint64_t to
     *found = false;
     if (climb->heeds_memory_first || is_left_out(climb, &climb->ample, together))
         return true;
-    struct plan *plan = search_ample(&request, &excess, error);
+    struct plan *plan = search_with_memory(&request, 0, &excess, error);
     const bool is_far = !plan || excess.lacks_bytes > excess.has_bytes / 2;
     climb->heeds_memory_first = (is_far && together >= glance_of(climb)) || (plan && plan->certificate.proved);
     if (!plan)
@@ -439,6 +443,40 @@ static bool climb_within_limits(struct climb *climb, uint64_t size, uint64_t tog
     return true;
 }
 
+// Of a plan for thousands of ranks the check alone may take longer than the deadline.
+static bool has_no_time(const struct climb *climb)
+{
+    const uint64_t deadline_ns = climb->given->limits.deadline_ns;
+    return deadline_ns > 0 && clock_now_ns() - climb->began_ns >= deadline_ns;
+}
+
+// Where nothing was found and it is not proved that nothing fits: what is found with a little less memory fits, too, and a
+// search near a limit may miss it. It bounds nothing, and is what the last search begins with.
+static bool climb_below_limits(struct climb *climb, uint64_t budget, struct error *error)
+{
+    static const unsigned hundredths[] = { 98, 95, 90 };
+    for (size_t i = 0; i < sizeof hundredths / sizeof hundredths[0]; i++) {
+        if (climb->best || climb->is_ended || has_no_time(climb))
+            return true;
+        const struct search_request request = rung_request(climb, 1, &climb->own, 1);
+        struct plan_excess excess = { 0 };
+        struct plan *plan = search_with_memory(&request, hundredths[i], &excess, error);
+        if (!plan && error->kind != ERROR_NONE)
+            return false;
+        if (!plan)
+            continue;
+        plan->certificate.lower_bound_ns = 0;
+        plan->certificate.proved = false;
+        if (!remember(&climb->own, plan, request.profile->layer_count, error)) {
+            plan_free(plan);
+            return false;
+        }
+        offer(climb, plan);
+        return budget == 1 || climb_within_limits(climb, budget, UINT64_MAX, error);
+    }
+    return true;
+}
+
 static bool climb_one(struct climb *climb, uint64_t size, uint64_t together, struct error *error)
 {
     bool found;
@@ -463,13 +501,7 @@ static bool climb_rungs(struct climb *climb, uint64_t budget, struct error *erro
         before = together;
         together = multiply_clamped(together, STEEPNESS);
     }
-    return good;
-}
-
-// Of a plan for thousands of ranks the check alone may take longer than the deadline.
-static bool has_no_time(const struct climb *climb)
-{
-    return climb->best && clock_now_ns() - climb->began_ns >= climb->given->limits.deadline_ns;
+    return good && climb_below_limits(climb, max_u64(before, 1), error);
 }
 
 // What time allows is not the same twice: no rungs, but a glance at whether a plan that wants no limit may fit.
@@ -478,8 +510,9 @@ static bool climb_until(struct climb *climb, uint64_t budget, struct error *erro
     enum { GLANCE = 16 };
     bool found;
     return climb_without_limits(climb, 1 + budget / GLANCE, UINT64_MAX, 2 * GLANCE, &found, error)
-        && (has_no_time(climb) || climb_without_limits(climb, budget, UINT64_MAX, 2, &found, error))
-        && (found || climb->is_ended || has_no_time(climb) || climb_within_limits(climb, budget, UINT64_MAX, error));
+        && ((climb->best && has_no_time(climb)) || climb_without_limits(climb, budget, UINT64_MAX, 2, &found, error))
+        && (found || climb->is_ended || (climb->best && has_no_time(climb))
+            || (climb_within_limits(climb, budget, UINT64_MAX, error) && climb_below_limits(climb, budget, error)));
 }
 
 static struct plan *finish_climb(struct climb *climb, struct error *error)

@@ -8,7 +8,8 @@
 // First whichever helps, until none does. Then moves drawn at random, with half of what is left of the budget: they are
 // taken also where they lose a little, and less and less (threshold accepting, Dueck and Scheuer 1990). With the other half
 // some moves away from the best, whatever they lose, and on from there (iterated local search, Lourenço, Martin and Stützle
-// 2003). Most moves are turned down by the work of a single rank, and only the others are simulated.
+// 2003); only in a chain with a stage on each rank, for elsewhere threshold accepting found more. Most moves are turned
+// down by the work of a single rank, and only the others are simulated.
 #include <stdlib.h>
 
 #include "common/random.h"
@@ -28,6 +29,7 @@ struct moves {
     uint64_t limit_ns;             // what a trial must be quicker than
     struct search_part part;
     uint64_t seed;
+    bool splits_anywhere;          // else about in the middle
     bool failed;
     struct error *error;
 };
@@ -247,7 +249,8 @@ static bool draw(struct moves *moves, uint32_t *from, uint32_t *to)
     const uint32_t split = (uint32_t)random_below(&moves->seed, stages), joined = c - 1;
     *from = split < joined ? split : joined;
     *to = (split < joined ? joined + 1 : split) + 1;
-    return rejoin(moves, joined, split, 0.25 + 0.5 * random_unit(&moves->seed));
+    const double part = random_unit(&moves->seed);
+    return rejoin(moves, joined, split, moves->splits_anywhere ? part : 0.25 + 0.5 * part);
 }
 
 static void wander(struct moves *moves, double heat, struct search_part part)
@@ -286,6 +289,7 @@ static void settle(struct moves *moves, const struct search_part *part)
 static void hop(struct moves *moves, struct search_part part)
 {
     enum { MOST_AWAY = 30 };
+    moves->splits_anywhere = true;
     settle(moves, &part);
     while (moves->best->most_lacking == 0 && !is_over(moves) && !part_is_over(moves->problem->context, &part)) {
         cut_state_copy(&moves->now, moves->best, moves->problem);
@@ -312,9 +316,9 @@ bool cut_improve(struct cut_problem *problem, struct cut_state *best, struct sea
     if (good && best->is_exact)  // choices of another table: moves make theirs anew
         good = cut_state_complete(problem, &moves.now, 0, problem->stages, NO_TIME, error);
     for (unsigned round = 0; good && round < ROUNDS && !is_over(&moves) && problem->stages > 1; round++) {
-        const struct search_part share = part_split(problem->context, &part, 1, ROUNDS - round);
         descend(&moves);
-        if (round < WARM_ROUNDS)
+        const struct search_part share = part_split(problem->context, &part, 1, ROUNDS - round);
+        if (round < WARM_ROUNDS || !problem->schedule.is_alone || !problem->places->is_chain)
             wander(&moves, 1.0 / (1 << (2 * round)), share);
         else
             hop(&moves, share);

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "partitioner/evaluate/evaluate.h"
 #include "partitioner/plan_search.h"
 #include "profiler/import.h"
 #include "tests/partitioner/long_chain.h"
@@ -186,6 +187,29 @@ static void where_hardly_anything_fits_there_is_a_plan(void **state)
     profile_free(profile);
 }
 
+// With a little less memory a plan is found at once, and it fits here, too.
+static void what_a_search_near_a_limit_misses_is_found_below_it(void **state)
+{
+    (void)state;
+    if (access(PIPEDREAM, R_OK) != 0)
+        TEST_SKIP("no " PIPEDREAM " here");
+    struct error error = { 0 };
+    struct profile *profile = import_pipedream(PIPEDREAM "inception_v3.graph.txt", 1, &error);
+    assert_good(profile, error);
+    struct cluster *cluster = cluster_uniform(8, 7159286829, 5000, 12000000000, &error);
+    assert_good(cluster, error);
+    const struct search_request request = { .profile = profile, .cluster = cluster, .schedule = "1f1b", .ranks = 8,
+                                            .micro_batches = 32, .holding.optimizer = OPTIMIZER_SGD,
+                                            .wanted = { .never_worse = true, .own_order = true }, .limits.budget = 1 };
+    struct plan *plan = plan_search(&request, &error);
+    assert_good(plan, error);
+    assert_good(plan_evaluate(plan, profile, &error), error);
+    assert_true(!plan->certificate.proved && plan->certificate.lower_bound_ns < plan->certificate.value_ns);
+    plan_free(plan);
+    cluster_free(cluster);
+    profile_free(profile);
+}
+
 // However little time there is, the search that comes first has a part of it and no more.
 static void a_deadline_ends_what_heeds_no_memory_too(void **state)
 {
@@ -250,6 +274,7 @@ int main(void)
         cmocka_unit_test(with_more_budget_of_graphs_drawn_at_random),
         cmocka_unit_test(a_first_plan_is_found_at_once),
         cmocka_unit_test(where_hardly_anything_fits_there_is_a_plan),
+        cmocka_unit_test(what_a_search_near_a_limit_misses_is_found_below_it),
         cmocka_unit_test(a_deadline_ends_what_heeds_no_memory_too),
         cmocka_unit_test(an_interrupt_keeps_what_was_found),
     };
