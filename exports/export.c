@@ -348,8 +348,8 @@ static bool check_predicted(const struct export *export, struct error *error)
     if (export->format->words->grain < GRAIN_BLOCKS || (predicted == 0 && export->outline.predicted == 0))
         return true;
     if (!is_megatron)
-        return error_set_kind(error, ERROR_ANSWER, "%s trains no multi-token prediction, which the plan has: estimate"
-                              " without it (--without-mtp), and plan again", export->format->title);
+        return error_set_kind(error, ERROR_ANSWER, "%s trains no multi-token prediction, which the plan has: estimate the"
+                              " model without it, and plan again", export->format->title);
     return predicted == 0 || predicted == export->outline.predicted
         || error_set(error, "--units: of the layers behind the blocks %llu predict tokens further on; leave --units out",
                      (unsigned long long)predicted);

@@ -95,11 +95,26 @@ static bool check_weights(const struct search_request *request, const char *titl
                          request->schedule, title));
 }
 
+bool target_check_model(enum plan_target target, uint64_t predicted, struct error *error)
+{
+    return target != TARGET_TORCHTITAN || predicted == 0
+        || error_set(error, "torchtitan trains no multi-token prediction, which the model has: estimate the model without it");
+}
+
+static uint64_t predicted_by(const struct profile *profile)
+{
+    uint64_t count = 0;
+    for (size_t l = 0; l < profile->layer_count; l++)
+        count += block_name_is_predicted(profile->layers[l].name);
+    return count;
+}
+
 static bool check(const struct hunt *hunt, struct error *error)
 {
     const struct search_request *request = &hunt->request;
     const char *title = hunt->target == TARGET_MEGATRON ? "Megatron-Core" : "torchtitan";
-    if (!check_layout(request, title, error) || !check_weights(request, title, error))
+    if (!target_check_model(hunt->target, predicted_by(request->profile), error)
+        || !check_layout(request, title, error) || !check_weights(request, title, error))
         return false;
     if (!profile_has_one_order(request->profile) && !request->wanted.own_order)
         return error_set(error, "%s cuts the model's own order of layers: plan in that order", title);

@@ -12,6 +12,9 @@
 
 #include "partitioner/plan_search.h"
 
+// False with a sentence where the framework trains no such model: torchtitan no multi-token prediction.
+bool target_check_model(enum plan_target target, uint64_t predicted, struct error *error);
+
 // plan_search() for such plans; TARGET_ANY: for any. Each number N that may be best has an eighth of the limits, and the
 // best of them all of the budget once more.
 struct plan *plan_search_for(const struct search_request *request, enum plan_target target, struct error *error);

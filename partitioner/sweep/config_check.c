@@ -6,6 +6,7 @@
 #include "common/json.h"
 #include "common/number.h"
 #include "partitioner/sweep/config_sweep.h"
+#include "partitioner/target_search.h"
 
 static bool is_within(const char *name, uint64_t value, uint64_t least, uint64_t most, struct error *error)
 {
@@ -66,7 +67,7 @@ bool config_check(const struct config_request *request, struct error *error)
                          request->device->name, (unsigned long long)reach_of(request->device));
     if (holding_uses_host(&request->holding) || request->holding.shard != SHARD_NONE || request->holding.window)
         return error_set(error, "a sweep over configurations chooses what is shared, and has no host");
-    return true;
+    return target_check_model(request->target, request->model->predicted, error);
 }
 
 void config_meet(struct config_sweep *sweep, enum config_obstacle what, const char *format, ...)

@@ -46,12 +46,12 @@ struct messages {
 };
 
 // From a rank to the next, or from the last to the first.
-static double message_ns(const struct judgement *judgement, const struct messages *messages, uint32_t rank)
+static double message_ns(const struct judgement *judgement, const struct messages *messages, uint32_t rank, double bytes)
 {
     const bool is_last = rank + 1 == judgement->request.ranks;
     const struct rated_level *level =
         is_last ? messages->hops.at[messages->hops.count - 1].level : config_hop(&messages->hops, rank);
-    return (double)level->latency_ns + messages->bytes / rated_message_rate(level) * 1e9 + messages->launch_ns;
+    return (double)level->latency_ns + bytes / rated_message_rate(level) * 1e9 + messages->launch_ns;
 }
 
 // Unless the framework sends it whole from each, a device of a tensor group sends a part of a stage's output, and the
@@ -78,19 +78,19 @@ static struct messages messages_of(const struct judgement *judgement)
 }
 
 // A send waits for its receive, and both for the work between them: after F with the next rank, after B with the one
-// before.
-static void wait_for_messages(const struct judgement *judgement, const struct messages *messages, struct cost_row *rows,
-                              size_t count)
+// before. What predicts a token further on hands on its own output beside what it was given.
+static void wait_for_messages(const struct judgement *judgement, const struct messages *messages,
+                              const struct stated_stage *stages, struct cost_row *rows, size_t count)
 {
     const uint32_t ranks = judgement->request.ranks;
-    for (size_t s = 0; s < count; s++) {
-        if (s + 1 < count)
-            rows[s].forward_ns += (uint64_t)llround(message_ns(judgement, messages, (uint32_t)(s % ranks)));
-        if (s > 0) {
-            const uint64_t ns = (uint64_t)llround(message_ns(judgement, messages, (uint32_t)((s - 1) % ranks)));
-            rows[s].backward_input_ns += ns;
-            rows[s].backward_ns += ns;
-        }
+    double outputs = 1;
+    for (size_t s = 0; s + 1 < count; s++) {
+        outputs += stages[s].counts[PART_PREDICTED];
+        const double bytes = outputs * messages->bytes;
+        const uint64_t ns = (uint64_t)llround(message_ns(judgement, messages, (uint32_t)(s % ranks), bytes));
+        rows[s].forward_ns += ns;
+        rows[s + 1].backward_input_ns += ns;
+        rows[s + 1].backward_ns += ns;
     }
 }
 
@@ -98,7 +98,7 @@ static struct network *network_of(const struct judgement *judgement, const struc
 {
     double most = 0;
     for (uint32_t rank = 0; rank < judgement->request.ranks && !messages->are_waited_for; rank++)
-        most = fmax(most, message_ns(judgement, messages, rank));
+        most = fmax(most, message_ns(judgement, messages, rank, messages->bytes));
     return network_uniform(judgement->request.ranks, (struct link){ .latency_ns = (uint64_t)llround(most) }, error);
 }
 
@@ -133,7 +133,7 @@ static bool simulate(const struct judgement *judgement, struct run *run, struct 
     const struct messages messages = messages_of(judgement);
     const size_t count = (size_t)request->ranks * request->chunks;
     if (request->ranks > 1 && messages.are_waited_for)
-        wait_for_messages(judgement, &messages, run->rows, count);
+        wait_for_messages(judgement, &messages, run->stages, run->rows, count);
     struct network *network = network_of(judgement, &messages, error);
     const bool good = network && schedule_simulate(run->schedule, run->rows, network, &run->simulation, NULL, error);
     network_free(network);

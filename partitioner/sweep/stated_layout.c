@@ -139,7 +139,9 @@ static bool give_layout(struct giving *giving, size_t count, struct error *error
     for (size_t i = 0; good && i < stages.length; i++) {
         const char symbol = stages.data[i];
         stage += symbol == '|';
-        if (stage >= count)
+        if (symbol == 'm' && giving->request->how.without_mtp)
+            good = error_set(error, "layout: it has m, multi-token prediction, which was to be left out");
+        else if (stage >= count)
             good = error_set(error, "layout: it has more stages than ranks x chunks (%zu)", count);
         else if (symbol == 'm' && giving->request->model->predicted > 0)
             give_predicted(giving, stage);

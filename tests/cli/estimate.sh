@@ -87,4 +87,6 @@ plan_further --cuts 3,2,4,2 && weir export megatron further.plan.json --profile 
 weir export torchtitan further.plan.json --profile further.profile.json; echo "exit $?"
 judge() { weir sweep --config further.json --device h100-sxm --devices 4 --global-batch 8 --ranks 4 --micro-batch 1 --recompute none "$@"; }
 judge --layout 'Et|t|t|tmL' | sed -n 1p; judge --layout 'Et|t|t|tL'; echo "exit $?"
-judge --layout 'Et|t|t|tL' --without-mtp | sed -n 1p
+judge --layout 'Et|t|t|tL' --without-mtp | sed -n 1p; judge --layout 'Et|t|t|tmL' --without-mtp; echo "exit $?"
+plan_further --for torchtitan; echo "exit $?"
+weir sweep --config further.json --device h100-sxm --devices 8 --global-batch 8 --torchtitan job.py; echo "exit $?"

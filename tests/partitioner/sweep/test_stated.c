@@ -117,6 +117,34 @@ static void a_pipeline_waits_as_its_formula_says(void **state)
     close_to(iteration(&question), alone / 7 * (32 + 6) / 32, 0.1);
 }
 
+// One micro-batch waits for each message there and back: one of what the blocks gave, and behind what predicts a token
+// further on one of both. Links of half the rate take as long again for the bytes.
+static void what_predicts_hands_on_what_it_was_given_too(void **state)
+{
+    (void)state;
+    struct question question;
+    double ns[2], rate = 0;
+    ask(&question, small, "h100-sxm", "megatron");
+    question.model.predicted = 1;
+    question.request.layout = "Et*14|m|L";
+    question.request.ranks = 3;
+    question.request.micro_batches = 1;
+    struct judgement *judgement = judge(&question);
+    const double output = (double)judgement->estimate.parts[PART_ATTENTION].output_bytes;
+    judgement_free(judgement);
+    for (int i = 0; i < 2; i++) {
+        ns[i] = iteration(&question);
+        rate = rated_message_rate(&question.device.levels[0]);
+        for (size_t l = 0; l < question.device.level_count; l++)
+            question.device.levels[l].bytes_per_second /= 2;
+    }
+    close_to(ns[1] - ns[0], 2 * (1 + 2) * output / rate / 2 * 1e9, 0.001);
+    question.request.how.without_mtp = true;
+    struct error error = { 0 };
+    assert_null(stated_judge(&question.request, &error));
+    assert_error(error, "layout: it has m, multi-token prediction, which was to be left out");
+}
+
 static void fewer_micro_batches_than_ranks_are_judged(void **state)
 {
     (void)state;
@@ -356,6 +384,7 @@ int main(void)
         cmocka_unit_test(where_time_goes_is_all_of_it),
         cmocka_unit_test(korthikantis_small_model_takes_what_it_took),
         cmocka_unit_test(a_pipeline_waits_as_its_formula_says),
+        cmocka_unit_test(what_predicts_hands_on_what_it_was_given_too),
         cmocka_unit_test(fewer_micro_batches_than_ranks_are_judged),
         cmocka_unit_test(more_chunks_hide_no_less),
         cmocka_unit_test(what_a_framework_hides_is_its_own),
