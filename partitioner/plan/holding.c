@@ -240,17 +240,21 @@ bool holding_ties_apart(enum tied tied, const struct profile *profile, enum opti
     return tied == TIED_APART || (tied == TIED_USUAL && is_usual);
 }
 
-static uint32_t bytes_per_parameter(const struct profile *profile)
+uint32_t holding_bytes_per_parameter(enum optimizer_kind optimizer, const struct transformer *model,
+                                     const struct estimate_request *request)
 {
-    struct estimate_request request = profile->estimated ? profile->estimated->request : (struct estimate_request){ 0 };
-    request.dtype = profile->dtype;
-    return request.like ? framework_bytes_per_parameter(&profile->estimated->model, &request) : 0;
+    return optimizer == OPTIMIZER_ADAMW_MASTER && request->like ? framework_bytes_per_parameter(model, request) : 0;
 }
 
 void holding_meet_profile(struct holding *holding, enum tied tied, const struct profile *profile, bool flushes)
 {
     holding->tied_apart = holding_ties_apart(tied, profile, holding->optimizer, flushes);
-    holding->bytes_per_parameter = holding->optimizer == OPTIMIZER_ADAMW_MASTER ? bytes_per_parameter(profile) : 0;
+    holding->bytes_per_parameter = 0;
+    if (!profile->estimated)
+        return;
+    struct estimate_request request = profile->estimated->request;
+    request.dtype = profile->dtype;
+    holding->bytes_per_parameter = holding_bytes_per_parameter(holding->optimizer, &profile->estimated->model, &request);
 }
 
 static bool check_optimizer(const struct holding *holding, const struct profile *profile, struct error *error)

@@ -5,6 +5,7 @@
 #define PARTITIONER_PLAN_HOLDING_H
 
 #include "profiler/cluster.h"
+#include "profiler/estimate/estimate.h"
 #include "profiler/profile.h"
 #include "schedules/schedule.h"
 
@@ -123,6 +124,10 @@ bool holding_ties_apart(enum tied tied, const struct profile *profile, enum opti
 // What the profile that is planned for says of it: whether tied layers are apart, and of an estimated one how many
 // bytes of a parameter its framework holds.
 void holding_meet_profile(struct holding *holding, enum tied tied, const struct profile *profile, bool flushes);
+
+// The second of these alone, of an estimate: 0 but for adamw-master like a framework that holds others than its 18.
+uint32_t holding_bytes_per_parameter(enum optimizer_kind optimizer, const struct transformer *model,
+                                     const struct estimate_request *request);
 
 // Refuses what contradicts itself, the model, the cluster or the schedule, which
 // flushes or not.

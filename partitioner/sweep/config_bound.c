@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "common/number.h"
-#include "profiler/estimate/framework.h"
 
 // --- what it is made of ---------------------------------------------------------------------------------------
 
@@ -12,15 +11,14 @@ static void set_bytes(const struct config_request *request, const struct estimat
 {
     struct profile_layer layers[LAYER_PARTS] = { 0 };
     struct profile mini = { .dtype = (char *)estimate->request.dtype, .layers = layers, .layer_count = LAYER_PARTS };
-    struct holding of = request->holding;
-    const struct holding *holding = &of;
-    of.bytes_per_parameter = of.optimizer == OPTIMIZER_ADAMW_MASTER && estimate->request.like
-        ? framework_bytes_per_parameter(&estimate->model, &estimate->request) : 0;
+    struct holding holding = request->holding;
+    holding.bytes_per_parameter =
+        holding_bytes_per_parameter(holding.optimizer, &estimate->model, &estimate->request);
     for (int i = 0; i < LAYER_PARTS; i++) {
         estimate_numbers(estimate, (enum layer_part)i, &layers[i]);
         const uint64_t weights = round_to_256(layers[i].parameter_bytes);
-        costs->fixed_bytes[i] = (double)weights + (double)holding_gradient_bytes(holding, weights)
-                                + (double)holding_state_bytes(holding, &mini, (uint32_t)i);
+        costs->fixed_bytes[i] = (double)weights + (double)holding_gradient_bytes(&holding, weights)
+                                + (double)holding_state_bytes(&holding, &mini, (uint32_t)i);
         costs->saved_bytes[i] = (double)layers[i].saved_bytes;
     }
 }

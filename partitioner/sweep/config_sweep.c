@@ -102,8 +102,7 @@ static bool plan_row(const struct config_sweep *sweep, struct config_row *row, s
     struct search_shortage shortage = { 0 };
     uint64_t least_ns = 0;
     struct holding holding = request->holding;
-    holding_meet_profile(&holding, TIED_APART, profile, true);
-    holding.tied_apart = row->ranks > 1 && holding_can_tie_apart(profile, holding.optimizer, true);
+    holding_meet_profile(&holding, row->ranks > 1 ? TIED_USUAL : TIED_TOGETHER, profile, true);
     const struct search_request search = {
         .profile = profile,
         .cluster = cluster,
