@@ -3,10 +3,10 @@
 //
 //     bench_deadlines [--until SECONDS] [--profiles NAME,...] [TEXT]
 //
-// --until: no longer deadlines (20); --profiles: these alone, named as plan_case.h has them, by six schedules; TEXT: of all
-// requests those whose names contain it. Exits with 1 where a search took
-// 0.3 s of processor time longer than it might, or has no plan where one with more time has. Other work on the machine
-// makes searches late by the wall clock, too: that is marked, and no fault.
+// --until: no longer deadlines (20); --profiles: these alone, named as plan_case.h has them, by six schedules; TEXT: of
+// all requests those whose names contain it. Exits with 1 where a search took 0.3 s of processor time longer than it
+// might, or has no plan where one with more time has. Other work on the machine makes searches late by the wall clock,
+// too: that is marked, and no fault.
 #include <stdio.h>
 #include <string.h>
 #include <time.h>

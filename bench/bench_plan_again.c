@@ -3,8 +3,9 @@
 //
 //     bench_plan_again [--only TEXT] [--every N] [--graphs N] [--budgets N] [--profiles NAME,...]
 //
-// --profiles: these alone, named as plan_case.h has them, such as files of `weir profile`; --only: requests whose names contain the text; --every: each Nth of them (1); --graphs: so many random graphs of 20 to
-// 1,300 layers (12); --budgets: the first so many of 0.2, 1 and 5 M. Exits with 1 where a plan is worse than it may be.
+// --profiles: these alone, named as plan_case.h has them, such as files of `weir profile`; --only: requests whose names
+// contain the text; --every: each Nth of them (1); --graphs: so many random graphs of 20 to 1,300 layers (12); --budgets:
+// the first so many of 0.2, 1 and 5 M. Exits with 1 where a plan is worse than it may be.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

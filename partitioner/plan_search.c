@@ -443,15 +443,15 @@ static bool climb_within_limits(struct climb *climb, uint64_t size, uint64_t tog
     return true;
 }
 
-// Of a plan for thousands of ranks the check alone may take longer than the deadline.
+// The check of a plan for thousands of ranks may take longer than the deadline.
 static bool has_no_time(const struct climb *climb)
 {
     const uint64_t deadline_ns = climb->given->limits.deadline_ns;
     return deadline_ns > 0 && clock_now_ns() - climb->began_ns >= deadline_ns;
 }
 
-// Where nothing was found and it is not proved that nothing fits: what is found with a little less memory fits, too, and a
-// search near a limit may miss it. It bounds nothing, and is what the last search begins with.
+// Looks with a little less memory, after a search that found nothing and proved nothing: what it finds fits, and a search
+// near the limit may miss it. It bounds nothing, and the last search begins with it.
 static bool climb_below_limits(struct climb *climb, uint64_t budget, struct error *error)
 {
     static const unsigned hundredths[] = { 98, 95, 90 };
@@ -465,8 +465,7 @@ static bool climb_below_limits(struct climb *climb, uint64_t budget, struct erro
             return false;
         if (!plan)
             continue;
-        plan->certificate.lower_bound_ns = 0;
-        plan->certificate.proved = false;
+        certificate_bound(&plan->certificate, 0, "the budget is used up");  // finish_climb() says which
         if (!remember(&climb->own, plan, request.profile->layer_count, error)) {
             plan_free(plan);
             return false;
